@@ -1,0 +1,33 @@
+# Two commands do everything on a fresh machine with Python 3.11 or newer: `make demo` and `make test`.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+OUT ?= results
+
+.PHONY: demo test test-slow lint bench clean
+
+demo: .venv/ready
+	$(BIN)/haarflow reproduce --tour --out $(OUT)
+
+test: .venv/ready
+	$(BIN)/python -m pytest -n 2
+
+test-slow: .venv/ready
+	$(BIN)/python -m pytest -m slow
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: .venv/ready
+	$(BIN)/python benchmarks/run.py
+
+.venv/ready: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "haarflow needs Python 3.11 or newer; none was found. Write: make PYTHON=/path/to/python3.11 demo"; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis $(OUT)

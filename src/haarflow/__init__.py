@@ -1,0 +1,1 @@
+"""haarflow: learning with symmetry, seen through the mean-field limit."""

@@ -1,0 +1,1 @@
+"""What acts: groups and their representations."""

@@ -1,0 +1,1 @@
+"""How it moves: fields, schemes and the one loop."""

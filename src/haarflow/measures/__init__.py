@@ -1,0 +1,1 @@
+"""What flows: clouds of weighted particles and the distances between them."""

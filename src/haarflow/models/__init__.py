@@ -1,0 +1,1 @@
+"""What a particle does: units and the networks they average to."""

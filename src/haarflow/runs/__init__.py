@@ -1,0 +1,1 @@
+"""From a config to a run to a record to a report."""
