@@ -1,0 +1,142 @@
+"""The command line: list, run, reproduce, report, show."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from haarflow.errors import Refusal
+
+HOLDS, FAILS, BAD_INPUT, UNFINISHED, INTERRUPTED = 0, 1, 2, 3, 130
+
+app = typer.Typer(
+    name="haarflow",
+    help="Learning with symmetry, seen through the mean-field limit: run the claims and read the report.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Quick = Annotated[bool, typer.Option("--quick", help="Minutes on a laptop (the default).")]
+Full = Annotated[bool, typer.Option("--full", help="The published parameters.")]
+Tour = Annotated[bool, typer.Option("--tour", help="The smallest size whose verdict means something.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="The seed of every random number.")]
+Out = Annotated[Path, typer.Option("--out", help="The folder of the records.")]
+Workers = Annotated[int, typer.Option("--workers", min=0, help="Worker processes; 0 runs in this one.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output.")]
+
+
+@app.command("list")
+def list_(as_json: Json = False) -> None:
+    """List the experiments and what each one claims."""
+    from haarflow.runs.discovery import catalogue
+
+    entries = list(catalogue().values())
+    if as_json:
+        keys = ("name", "group", "tour", "claim", "source")
+        typer.echo(
+            json.dumps([{key: getattr(entry, key) for key in keys} for entry in entries], ensure_ascii=False)
+        )
+        return
+    width = max((len(entry.name) for entry in entries), default=0)
+    heading = None
+    for entry in entries:
+        if entry.group != heading:
+            heading = entry.group
+            typer.echo(heading)
+        typer.echo(f"  {entry.name:{width}}  {entry.claim}")
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(help="An experiment, as `haarflow list` names it.")],
+    quick: Quick = False,
+    full: Full = False,
+    tour: Tour = False,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, key=value; may be repeated.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option("--config", help="A TOML file of settings.")] = None,
+    seed: Seed = 0,
+    out: Out = Path("results"),
+    workers: Workers = 2,
+    as_json: Json = False,
+) -> None:
+    """Run one experiment, unless its record exists, and say which claims hold."""
+    from haarflow.runs import discovery
+
+    mode = _mode(tour, quick, full)
+    discovery.find(name)
+    from haarflow.runs.config import configure
+
+    experiment = configure(discovery.load(name), mode=mode, file=config, settings=settings or [])
+    (outcome,) = _sweep([experiment], seed, out, workers)
+    if outcome.record is None:
+        raise outcome.problem
+    if as_json:
+        typer.echo(json.dumps(outcome.record.summary(), ensure_ascii=False))
+    else:
+        from haarflow.runs import words
+
+        words.print_record(outcome.record)
+    raise typer.Exit(HOLDS if outcome.record.holds else FAILS)
+
+
+def _mode(tour: bool, quick: bool, full: bool) -> str:
+    chosen = [mode for mode, wanted in (("tour", tour), ("quick", quick), ("full", full)) if wanted]
+    if len(chosen) > 1:
+        raise Refusal(
+            f"A run has one size; got {' and '.join('--' + mode for mode in chosen)}. Give one of them."
+        )
+    return chosen[0] if chosen else "quick"
+
+
+def _sweep(experiments: list[Any], seed: int, out: Path, workers: int, after: Any = None) -> list[Any]:
+    from haarflow.runs import progress, sweep
+
+    jobs = [sweep.job(experiment, seed, out) for experiment in experiments]
+    with progress.watcher(len(jobs)) as watch:
+        options = {"after": after} if after else {}
+        return sweep.sweep(jobs, count=workers, watch=watch, **options)
+
+
+def main() -> None:
+    """Run the command line; bad input is answered by one sentence, never by a traceback."""
+    sys.exit(answer(sys.argv[1:]))
+
+
+def answer(arguments: list[str]) -> int:
+    """The exit code of a command line."""
+    try:
+        code = app(arguments, prog_name="haarflow", standalone_mode=False)
+        return code if isinstance(code, int) else HOLDS
+    except Refusal as refusal:
+        return _complain(str(refusal), BAD_INPUT)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain(
+            "Stopped. Finished parts are kept: give the same command again and it resumes.", INTERRUPTED
+        )
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        return HOLDS
+    except Exception as error:
+        return _complain(*_unexpected(error))
+
+
+def _unexpected(error: Exception) -> tuple[str, int]:
+    from haarflow.runs.workers import Stopped
+
+    if isinstance(error, Stopped):
+        return str(error), UNFINISHED
+    if hasattr(error, "format_message"):  # the option parser's own complaints
+        return f"{error.format_message()} See `haarflow --help`.", BAD_INPUT  # pyright: ignore[reportAttributeAccessIssue]
+    raise error
+
+
+def _complain(sentence: str, code: int) -> int:
+    typer.echo(sentence, err=True)
+    return code

@@ -1,0 +1,115 @@
+"""Configs from words: a mode, a TOML file, `key=value` settings, and back to a command."""
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from haarflow.errors import Refusal, one_of
+from haarflow.runs.discovery import nearest
+from haarflow.runs.experiment import Experiment
+
+MODES = ("tour", "quick", "full")
+
+
+def configure(
+    kind: type[Experiment], *, mode: str = "quick", file: Path | None = None, settings: Iterable[str] = ()
+) -> Experiment:
+    """The experiment in a mode, changed by a TOML file and then by settings."""
+    base = getattr(kind, one_of("A mode", mode, MODES))()
+    changes: dict[str, Any] = _toml_file(file) if file else {}
+    for setting in settings:
+        changes = _merged(changes, parse(setting))
+    return checked(kind, _merged(base.model_dump(mode="json"), changes)) if changes else base
+
+
+def parse(setting: str) -> dict[str, Any]:
+    """One `key=value` as a dictionary; the value is TOML, or else a string."""
+    key, equals, value = setting.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise Refusal(f"--set takes key=value; got {setting!r}. Write for example `--set dt=0.1`.")
+    try:
+        return tomllib.loads(f"{key} = {value}")
+    except tomllib.TOMLDecodeError:
+        for word in reversed(key.split(".")):
+            value = {word: value}
+        return value if isinstance(value, dict) else {key: value}
+
+
+def checked(kind: type[Experiment], values: Mapping[str, Any]) -> Experiment:
+    """The experiment with these values, or a refusal in one sentence."""
+    try:
+        return kind.model_validate_json(json.dumps(values, default=str), strict=True)
+    except ValidationError as error:
+        raise Refusal(_sentence(kind, error)) from None
+
+
+def command_of(experiment: Experiment, seed: int) -> str:
+    """The shortest command line that makes this record."""
+    kind, config = type(experiment), experiment.model_dump(mode="json")
+    commands = [
+        _command(kind.name, config, mode, getattr(kind, mode)(), seed) for mode in ("quick", "full", "tour")
+    ]
+    return min(commands, key=lambda command: command.count(" --set "))
+
+
+def _command(name: str, config: dict[str, Any], mode: str, base: Experiment, seed: int) -> str:
+    import shlex
+
+    usual = base.model_dump(mode="json")
+    words = ["haarflow", "run", name, f"--{mode}"]
+    for key, value in config.items():
+        if value != usual.get(key):
+            words += ["--set", f"{key}={_toml(value)}"]
+    return shlex.join([*words, "--seed", str(seed)])
+
+
+def _toml(value: Any) -> str:
+    """A JSON value in TOML's words; JSON is TOML except for tables, which are written inline."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    return json.dumps(value)
+
+
+def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    both = {key: _merged(old[key], new[key]) for key in new if _tables(old.get(key), new[key])}
+    return {**old, **new, **both}
+
+
+def _tables(*values: Any) -> bool:
+    return all(isinstance(value, Mapping) for value in values)
+
+
+def _toml_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        reason = (error.strerror or "unreadable").lower()
+        raise Refusal(f"--config reads a TOML file; {path} cannot be read ({reason}).") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Refusal(f"--config reads a TOML file; {path} is not one: {error}.") from None
+
+
+def _sentence(kind: type[Experiment], error: ValidationError) -> str:
+    """The first complaint of pydantic as one sentence in the house's style."""
+    first, *others = error.errors(include_url=False)
+    key = ".".join(str(word) for word in first["loc"]) or "config"
+    more = f" ({len(others)} more setting{'s' * (len(others) > 1)} refused.)" if others else ""
+    if first["type"] == "extra_forbidden":
+        return f"{kind.name} has no setting {key!r}; {nearest(key, list(kind.model_fields))}{more}"
+    rule = first["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").rstrip(".")
+    got = json.dumps(first["input"], default=str)
+    field = kind.model_fields.get(key)
+    usual = field.get_default(call_default_factory=True) if field and not field.is_required() else None
+    advice = (
+        f" Write for example `--set {key}={_toml(json.loads(json.dumps(usual)))}`."
+        if usual is not None
+        else ""
+    )
+    return f"{kind.name}, setting {key!r}: {rule[0].lower()}{rule[1:]}; got {got[:80]}.{advice}{more}"

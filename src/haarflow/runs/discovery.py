@@ -1,0 +1,179 @@
+"""Which experiments there are, read from their files without importing them."""
+
+import ast
+import difflib
+import fnmatch
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from haarflow.errors import Refusal
+
+EXTRA = "HAARFLOW_EXPERIMENTS"  # folders of your own experiment files, separated as in PATH
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What `list` says of an experiment."""
+
+    name: str
+    group: str
+    tour: bool
+    claim: str
+    source: str
+    notes: str
+    path: Path
+    module: str
+
+    @property
+    def full_name(self) -> str:
+        """The name with its heading, which `--only` matches."""
+        return f"{self.group}/{self.name}"
+
+
+def named(stem: str) -> str:
+    """The command-line name of a file: weak_invariance is weak-invariance."""
+    return stem.replace("_", "-")
+
+
+def read_docstring(doc: str) -> dict[str, str]:
+    """The claim (first paragraph), its source (the paragraph after 'Source:'), and the notes (the rest)."""
+    lines = inspect.cleandoc(doc).replace("\nSource:", "\n\nSource:")
+    claim, source, notes = "", "", []
+    for paragraph in (" ".join(block.split()) for block in lines.split("\n\n")):
+        if paragraph.startswith("Source:"):
+            source = paragraph.removeprefix("Source:").strip()
+        elif not claim:
+            claim = paragraph
+        else:
+            notes.append(paragraph)
+    return {"claim": claim, "source": source, "notes": "\n\n".join(notes)}
+
+
+def catalogue() -> dict[str, Entry]:
+    """Every experiment by name: those of the library, then those in the folders of HAARFLOW_EXPERIMENTS."""
+    found: dict[str, Entry] = {}
+    for folder, package in _folders():
+        for path in sorted(folder.glob("[!_]*.py")):
+            entry = _read(path, package)
+            if entry and entry.name in found:
+                raise Refusal(
+                    f"An experiment is named after its file, once; got {entry.name} twice, "
+                    f"from {found[entry.name].path} and from {path}. Rename one of the files."
+                )
+            if entry:
+                found[entry.name] = entry
+    return dict(sorted(found.items(), key=lambda item: (item[1].group, item[0])))
+
+
+def select(pattern: str | None, *, tour: bool = False) -> list[Entry]:
+    """The experiments whose name or group/name matches a shell pattern."""
+    entries = [entry for entry in catalogue().values() if entry.tour or not tour]
+    if pattern is not None:
+        everything, entries = entries, [entry for entry in entries if _matches(entry, pattern)]
+        if not entries:
+            choices = ", ".join(entry.full_name for entry in everything) or "nothing yet"
+            raise Refusal(f"--only selects experiments by a pattern; {pattern!r} matches none of {choices}.")
+    if not entries:
+        raise Refusal("There are no experiments to run here; see `haarflow list`.")
+    return entries
+
+
+def find(name: str) -> Entry:
+    """The experiment of that name, or a refusal with the nearest ones."""
+    entries = catalogue()
+    wanted = named(name)
+    if wanted in entries:
+        return entries[wanted]
+    raise Refusal(f"There is no experiment {name!r}; {nearest(wanted, list(entries))}")
+
+
+def nearest(word: str, choices: list[str]) -> str:
+    """The end of a refusal: the nearest choice if there is one, and the choices."""
+    close = difflib.get_close_matches(word, choices, n=1)
+    listed = f"the choices are {', '.join(choices)}." if choices else "there is none to choose."
+    return f"did you mean {close[0]!r}? {listed[0].upper()}{listed[1:]}" if close else listed
+
+
+def load(name: str) -> Any:
+    """The Experiment class of that name; this imports its file."""
+    entry = find(name)
+    module = sys.modules.get(entry.module) or _import(entry)
+    from haarflow.runs.experiment import Experiment
+
+    for value in vars(module).values():
+        if isinstance(value, type) and issubclass(value, Experiment) and value.__module__ == entry.module:
+            return value
+    raise Refusal(f"An experiment file defines a subclass of Experiment; {entry.path} does not.")
+
+
+def _folders() -> list[tuple[Path, str]]:
+    library = Path(__file__).parent.parent / "experiments"
+    extra = [Path(folder) for folder in os.environ.get(EXTRA, "").split(os.pathsep) if folder]
+    for folder in extra:
+        if not folder.is_dir():
+            raise Refusal(f"{EXTRA} lists folders of experiment files; {folder} is not a folder.")
+    return [(library, "haarflow.experiments"), *((folder, "haarflow_experiments") for folder in extra)]
+
+
+def _matches(entry: Entry, pattern: str) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for name in (entry.name, entry.full_name))
+
+
+def _import(entry: Entry) -> Any:
+    if entry.module.startswith("haarflow."):
+        return importlib.import_module(entry.module)
+    spec = importlib.util.spec_from_file_location(entry.module, entry.path)
+    if spec is None or spec.loader is None:
+        raise Refusal(f"An experiment is a Python file; {entry.path} cannot be imported.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[entry.module] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[entry.module]
+        raise
+    return module
+
+
+def _read(path: Path, package: str) -> Entry | None:
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, UnicodeDecodeError, OSError) as error:
+        raise Refusal(f"An experiment is a Python file; {path} cannot be read: {error}.") from error
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and "Experiment" in _bases(node)]
+    if not classes:
+        return None
+    settings = dict(setting for node in classes[0].body for setting in _literal(node))
+    return Entry(
+        name=named(path.stem),
+        group=str(settings.get("group", "symmetry")),
+        tour=bool(settings.get("tour_included", False)),
+        path=path,
+        module=f"{package}.{path.stem}",
+        **read_docstring(ast.get_docstring(classes[0]) or ""),
+    )
+
+
+def _bases(node: ast.ClassDef) -> set[str]:
+    return {base.id if isinstance(base, ast.Name) else getattr(base, "attr", "") for base in node.bases}
+
+
+def _literal(node: ast.stmt) -> list[tuple[str, Any]]:
+    """The name and value of a plain assignment in a class body, if it is one."""
+    targets = (
+        node.targets
+        if isinstance(node, ast.Assign)
+        else [node.target]
+        if isinstance(node, ast.AnnAssign)
+        else []
+    )
+    value = getattr(node, "value", None)
+    if len(targets) == 1 and isinstance(targets[0], ast.Name) and isinstance(value, ast.Constant):
+        return [(targets[0].id, value.value)]
+    return []

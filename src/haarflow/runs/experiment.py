@@ -1,0 +1,111 @@
+"""An experiment: its fields are the config, its docstring is the claim, its methods make and judge data."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from haarflow.runs.discovery import named, read_docstring
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+
+
+class Check(NamedTuple):
+    """A verdict with the number it rests on; `below`, `above` and `between` make one."""
+
+    holds: bool
+    value: float
+    wanted: str
+
+
+def below(value: Any, bound: float) -> Check:
+    """Holds when value < bound; never when value is not a number."""
+    return Check(bool(value < bound), float(value), f"below {bound:g}")
+
+
+def above(value: Any, bound: float) -> Check:
+    """Holds when value > bound; never when value is not a number."""
+    return Check(bool(value > bound), float(value), f"above {bound:g}")
+
+
+def between(value: Any, low: float, high: float) -> Check:
+    """Holds when low < value < high; never when value is not a number."""
+    return Check(bool(low < value < high), float(value), f"between {low:g} and {high:g}")
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture of the report: `draw` fills an empty matplotlib Figure of `size` inches."""
+
+    title: str
+    caption: str
+    draw: "Callable[[Figure], None]"
+    size: tuple[float, float] = (7.6, 3.6)
+
+
+class Experiment(BaseModel):
+    """One claim and how to test it; subclass it in a file of its own, named after the claim."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    name: ClassVar[str] = "experiment"
+    group: ClassVar[str] = "symmetry"
+    tour_included: ClassVar[bool] = False
+    version: ClassVar[int] = 1  # raise it when the same config should give new records
+
+    def __init_subclass__(cls, **options: Any):
+        """Name the experiment after its file."""
+        super().__init_subclass__(**options)
+        cls.name = named(cls.__module__.rpartition(".")[2])
+
+    @classmethod
+    def words(cls) -> dict[str, str]:
+        """The docstring taken apart: claim, source and notes."""
+        return read_docstring(cls.__doc__ or "")
+
+    @classmethod
+    def tour(cls) -> Self:
+        """The smallest size whose verdict means something."""
+        return cls.quick()
+
+    @classmethod
+    def quick(cls) -> Self:
+        """Minutes on a laptop: the defaults."""
+        return cls()
+
+    @classmethod
+    def full(cls) -> Self:
+        """The published parameters."""
+        return cls()
+
+    def parts(self) -> list[str]:
+        """The independent pieces of the work, each run by a worker process and kept when it is done."""
+        return ["all"]
+
+    def run(self, key: Any, part: str) -> Mapping[str, Any]:
+        """The arrays of one part; the key is that of the seed, the same for every part."""
+        raise NotImplementedError(f"The experiment {self.name} must define run(self, key, part).")
+
+    def gather(self, pieces: dict[str, dict[str, Any]]) -> Mapping[str, Any]:
+        """The arrays of all parts as one dictionary, by default named part/array when there are several."""
+        if list(pieces) == ["all"]:
+            return pieces["all"]
+        return {f"{part}/{name}": array for part, piece in pieces.items() for name, array in piece.items()}
+
+    def verdict(self, data: dict[str, Any]) -> Mapping[str, Any]:
+        """Each claim, as a sentence that states its bound, and whether it holds (a bool or a Check)."""
+        raise NotImplementedError(f"The experiment {self.name} must define verdict(self, data).")
+
+    def figures(self, data: dict[str, Any]) -> Mapping[str, Any]:
+        """The numbers behind the verdicts."""
+        return {}
+
+    def panels(self, data: dict[str, Any]) -> list[Panel]:
+        """The pictures of the report."""
+        return []

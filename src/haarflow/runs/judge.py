@@ -1,0 +1,84 @@
+"""From the parts of a run to its record: gather, verdicts, figures."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from haarflow.errors import Refusal
+from haarflow.runs import ledger, machine
+from haarflow.runs.experiment import Check, Experiment
+
+
+def conclude(experiment: Experiment, seed: int, home: Path, command: str) -> ledger.Record:
+    """Gather the kept parts, judge them and write the record."""
+    versions = machine.versions()
+    pieces, seconds = {}, {}
+    for part in experiment.parts():
+        kept = ledger.read_part(home, part, versions)
+        if not isinstance(kept, tuple):
+            raise Refusal(f"the part {part!r} is missing; give the same command again.")
+        pieces[part], seconds[part] = kept[1], kept[0]["seconds"]
+    with machine.Stopwatch() as watch:
+        data = dict(experiment.gather(pieces))
+        judged = judgement(experiment, data)
+    seconds["gather"] = watch.seconds
+    facts = {
+        **identity(experiment, seed),
+        "command": command,
+        **judged,
+        "precision": "float64",
+        "versions": versions,
+    }
+    total = {kind: round(sum(part[kind] for part in seconds.values()), 4) for kind in ("compile", "run")}
+    timing = {"seconds": total, "parts": seconds, "machine": machine.facts()}
+    return ledger.write_record(home, facts, data, timing)
+
+
+def identity(experiment: Experiment, seed: int) -> dict[str, Any]:
+    """What was asked, and the digest that names it."""
+    config = experiment.model_dump(mode="json")
+    return {
+        "experiment": experiment.name,
+        "group": experiment.group,
+        **experiment.words(),
+        "config": config,
+        "seed": seed,
+        "version": experiment.version,
+        "digest": ledger.digest(experiment.name, config, seed, experiment.version),
+    }
+
+
+def judgement(experiment: Experiment, data: dict[str, Any]) -> dict[str, Any]:
+    """The verdicts as plain booleans, the number and bound behind each where it is known, and the figures."""
+    verdicts = dict(experiment.verdict(data))
+    if not verdicts:
+        raise Refusal("verdict(data) judges at least one claim; it gave none.")
+    evidence = {
+        claim: {"value": _number(verdict.value), "wanted": verdict.wanted}
+        for claim, verdict in verdicts.items()
+        if isinstance(verdict, Check)
+    }
+    figures = {name: _number(value) for name, value in experiment.figures(data).items()}
+    return {
+        "verdicts": {claim: _truth(claim, verdict) for claim, verdict in verdicts.items()},
+        "evidence": evidence,
+        "figures": figures,
+    }
+
+
+def _truth(claim: str, verdict: Any) -> bool:
+    holds = verdict.holds if isinstance(verdict, Check) else verdict
+    try:
+        return bool(holds)
+    except ValueError:
+        raise Refusal(
+            f"a verdict is true or false; {claim!r} is an array. Write `.all()` or `.max() < bound`."
+        ) from None
+
+
+def _number(value: Any) -> float | int | None:
+    """A plain number; None stands for one that is not finite."""
+    if isinstance(value, int):
+        return value
+    number = float(value)
+    return number if math.isfinite(number) else None

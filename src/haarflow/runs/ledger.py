@@ -1,0 +1,298 @@
+"""Records on disk: written whole or not at all, checked when read, never computed twice.
+
+A record is OUT/<name>/<digest>/ with record.json and arrays.npz, the same bytes whenever the same run is
+made with the same versions; timing.json holds what differs from run to run. Finished parts wait in parts/
+until the record is complete. One process at a time works on a record (an advisory lock that the system
+drops when its owner dies); where the file system has no locks the last writer wins, with the same content.
+"""
+
+import contextlib
+import errno
+import hashlib
+import io
+import json
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from haarflow.errors import Refusal
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def canonical(value: Any) -> bytes:
+    """The one JSON text of a value, for digests and checksums."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    ).encode()
+
+
+def sha256(content: bytes) -> str:
+    """The checksum used everywhere in the ledger."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def digest(name: str, config: Mapping[str, Any], seed: int, version: int) -> str:
+    """The name of a record's folder: what was asked, and nothing of how or where it was run."""
+    asked = {"experiment": name, "config": dict(config), "seed": seed, "version": version}
+    return sha256(canonical(asked))[:16]
+
+
+def pack(arrays: Mapping[str, Any]) -> bytes:
+    """The arrays as the bytes of an .npz file, the same bytes for the same arrays."""
+    import numpy as np
+
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name in sorted(arrays):
+            array = np.asarray(arrays[name])
+            if array.dtype.hasobject:
+                raise Refusal(f"A record holds arrays of numbers; {name!r} is {type(arrays[name]).__name__}.")
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def unpack(content: bytes) -> dict[str, Any]:
+    """The arrays of an .npz file."""
+    import numpy as np
+
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def folder(path: Path) -> Path:
+    """The folder, made if need be, or a refusal that says why not."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _refusal(path, error) from error
+    return path
+
+
+def write(path: Path, content: bytes) -> None:
+    """Put the content at the path at once: a reader sees the old file or the new one, never a half."""
+    folder(path.parent)
+    temporary = None
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise _refusal(path.parent, error) from error
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Put readable JSON at the path, at once."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    write(path, f"{text}\n".encode())
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished run, as read from its folder; the arrays are read when asked for."""
+
+    path: Path
+    facts: dict[str, Any]
+    timing: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        """A fact by its name: experiment, claim, config, verdicts, figures and so on."""
+        try:
+            return self.__dict__["facts"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def holds(self) -> bool:
+        """Whether every verdict holds."""
+        return all(self.facts["verdicts"].values())
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Compile and run seconds, apart."""
+        return self.timing.get("seconds", {"compile": 0.0, "run": 0.0})
+
+    def arrays(self) -> dict[str, Any]:
+        """The data, checked against the record's checksum."""
+        path = self.path / "arrays.npz"
+        content = _read(path)
+        if content is None or sha256(content) != self.facts["arrays"]["sha256"]:
+            raise _damaged(self.path, "arrays.npz is missing, truncated or changed")
+        return unpack(content)
+
+    def summary(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        keys = ("experiment", "claim", "source", "config", "verdicts", "figures")
+        return {**{key: self.facts[key] for key in keys}, "seconds": self.seconds, "record": str(self.path)}
+
+
+def read(path: Path) -> Record:
+    """The record in a folder (or of its record.json), checked."""
+    home = path.parent if path.name == "record.json" else path
+    content = _read(home / "record.json")
+    if content is None:
+        raise Refusal(
+            f"A record is a folder with a record.json; {path} has none. Make one with `haarflow run`."
+        )
+    try:
+        facts = json.loads(content)
+        checksum = facts.pop("checksum")
+        intact = checksum == sha256(canonical(facts))
+    except (ValueError, AttributeError, KeyError, TypeError):
+        intact, facts = False, {}
+    if not intact:
+        raise _damaged(home, "record.json is truncated or was changed")
+    return Record(home, facts, _timing(home))
+
+
+def find_records(out: Path) -> list[Path]:
+    """The folders below `out` that hold a finished record, in order."""
+    if (out / "record.json").is_file():
+        return [out]
+    return sorted(path.parent for path in out.glob("*/*/record.json"))
+
+
+def write_record(
+    home: Path, facts: dict[str, Any], arrays: Mapping[str, Any], timing: dict[str, Any]
+) -> Record:
+    """Write the arrays, the timing and last the record.json that makes the record count; drop the parts."""
+    content = pack(arrays)
+    facts = {**facts, "arrays": {"sha256": sha256(content), "bytes": len(content)}}
+    write(home / "arrays.npz", content)
+    write_json(home / "timing.json", timing)
+    write_json(home / "record.json", {**facts, "checksum": sha256(canonical(facts))})
+    tidy(home)
+    return read(home)
+
+
+def part_path(home: Path, part: str) -> Path:
+    """Where a finished part waits."""
+    plain = "".join(letter if letter.isalnum() or letter in "-=." else "_" for letter in part)[:60]
+    return home / "parts" / f"{plain}-{sha256(part.encode())[:8]}.part"
+
+
+def write_part(home: Path, part: str, arrays: Mapping[str, Any], **facts: Any) -> None:
+    """Keep a finished part: one line of JSON with its checksum, then the bytes of an .npz file."""
+    content = pack(arrays)
+    header = canonical({"part": part, "sha256": sha256(content), **facts})
+    write(part_path(home, part), header + b"\n" + content)
+
+
+def read_part(
+    home: Path, part: str, versions: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, Any]] | str | None:
+    """A part's header and arrays; or why it must be run again; or None when it has not been run."""
+    whole = _read(part_path(home, part))
+    if whole is None:
+        return None
+    header, _, content = whole.partition(b"\n")
+    try:
+        facts = json.loads(header)
+        if facts["sha256"] != sha256(content) or facts["part"] != part:
+            return "its file is truncated or was changed"
+        if facts["versions"] != dict(versions):
+            return "it was made by other versions"
+        return facts, unpack(content)
+    except (ValueError, KeyError, TypeError, zipfile.BadZipFile):
+        return "its file is truncated or was changed"
+
+
+def tidy(home: Path) -> None:
+    """Remove what a finished or killed run leaves: the parts of a finished record and half-written files."""
+    if (home / "record.json").exists():
+        shutil.rmtree(home / "parts", ignore_errors=True)
+        (home / "failure.txt").unlink(missing_ok=True)
+    for path in [*home.glob(".writing-*"), *home.glob("parts/.writing-*")]:
+        path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def lock(home: Path, busy: Any = None) -> Iterator[None]:
+    """Hold the record's lock; `busy()` is called once if another process holds it, and then we wait."""
+    folder(home)
+    try:
+        file = open(home / ".lock", "ab")  # noqa: SIM115
+    except OSError as error:
+        raise _refusal(home, error) from error
+    with file:
+        _flock(file, busy)
+        yield
+
+
+def _flock(file: Any, busy: Any) -> None:
+    try:
+        import fcntl
+    except ImportError:  # no advisory locks on this system: last writer wins, with the same content
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if busy:
+            busy()
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError:  # nor on this file system
+        return
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise Refusal(f"haarflow reads {path}, but {_reason(error)}.") from error
+
+
+def _timing(home: Path) -> dict[str, Any]:
+    try:
+        timing = json.loads(_read(home / "timing.json") or b"{}")
+    except ValueError:
+        return {}
+    return timing if isinstance(timing, dict) else {}
+
+
+def _sync_folder(path: Path) -> None:
+    with contextlib.suppress(OSError):  # not every system lets a folder be opened
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _damaged(home: Path, what: str) -> Refusal:
+    return Refusal(
+        f"A finished record is never recomputed, but that of {home} is damaged: {what}. "
+        f"Delete {home} and run it again."
+    )
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _refusal(path: Path, error: OSError) -> Refusal:
+    if error.errno in FULL:
+        return Refusal(
+            f"The records of a run go to {path}, but the disk is full or a quota is reached. "
+            "Free some space and give the same command again: finished parts are kept."
+        )
+    return Refusal(
+        f"The records of a run go to {path}, but it cannot be written ({_reason(error)}). "
+        "Choose another folder with --out."
+    )

@@ -1,0 +1,93 @@
+"""The machine as a run sees it: float64, one thread per worker, a compilation cache, clocks and versions."""
+
+import os
+import platform
+import time
+from pathlib import Path
+from typing import Any
+
+NO_CACHE = "HAARFLOW_NO_CACHE"
+ONE_THREAD = {
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+PACKAGES = ("haarflow", "jax", "jaxlib", "numpy", "scipy", "equinox", "POT")
+
+
+def one_thread() -> None:
+    """Ask for one thread, before the libraries that would take more are loaded."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    os.environ.update(ONE_THREAD)
+    if flags and ONE_THREAD["XLA_FLAGS"] not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {ONE_THREAD['XLA_FLAGS']}"
+
+
+def prepare() -> None:
+    """float64 and the compilation cache; call it before any array is made."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    home = cache_folder()
+    if home is not None:
+        jax.config.update("jax_compilation_cache_dir", str(home))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def cache_folder() -> Path | None:
+    """Where compiled programs are kept between runs, or None if it is not wanted or not writable."""
+    if os.environ.get(NO_CACHE):
+        return None
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "haarflow" / "jax"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return home if os.access(home, os.W_OK) else None
+
+
+class Stopwatch:
+    """Seconds spent compiling and seconds spent running, apart, inside a `with` block."""
+
+    def __enter__(self):
+        """Start."""
+        import jax.monitoring
+
+        self.spans: list[tuple[float, float]] = []
+        self.start = self.stop = time.monotonic()
+        jax.monitoring.register_event_duration_secs_listener(self._heard)
+        return self
+
+    def __exit__(self, *reason: Any) -> None:
+        """Stop."""
+        import jax.monitoring
+
+        self.stop = time.monotonic()
+        jax.monitoring.unregister_event_duration_listener(self._heard)
+
+    def _heard(self, event: str, duration_secs: float, **facts: Any) -> None:
+        """Add a span of tracing, lowering or compiling; an outer span swallows those inside it."""
+        if event.startswith("/jax/core/compile/"):
+            now = time.monotonic()
+            while self.spans and self.spans[-1][0] >= now - duration_secs:
+                self.spans.pop()
+            self.spans.append((now - duration_secs, now))
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """The two numbers."""
+        compiling = sum(end - start for start, end in self.spans)
+        return {"compile": round(compiling, 4), "run": round(max(self.stop - self.start - compiling, 0.0), 4)}
+
+
+def versions() -> dict[str, str]:
+    """The versions a record depends on."""
+    from importlib.metadata import version
+
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+def facts() -> dict[str, Any]:
+    """The machine in a few words."""
+    return {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()}

@@ -1,0 +1,152 @@
+"""How far along we are: told from inside a running part, shown on the terminal."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+_listener: Callable[[float, str], None] | None = None
+_last = 0.0
+PAUSE = 0.1  # seconds between two messages of one worker
+
+
+def tell(fraction: Any, text: str = "") -> None:
+    """Say what fraction of the part is done; cheap, and silent when nobody listens."""
+    global _last
+    now = time.monotonic()
+    if _listener is not None and (now - _last >= PAUSE or fraction >= 1):
+        _last = now
+        _listener(min(max(float(fraction), 0.0), 1.0), text)
+
+
+def listen(listener: Callable[[float, str], None] | None) -> None:
+    """Choose who hears `tell` in this process."""
+    global _listener, _last
+    _listener, _last = listener, 0.0
+
+
+class Silent:
+    """Shows nothing; the other watchers override what they show."""
+
+    def __enter__(self):
+        """Start showing."""
+        return self
+
+    def __exit__(self, *reason: Any) -> None:
+        """Stop showing."""
+
+    def begin(self, name: str, parts: int, kept: int) -> None:
+        """An experiment begins, with some of its parts kept from an earlier run."""
+
+    def moved(self, name: str, part: str, fraction: float, text: str) -> None:
+        """A part has told how far it is."""
+
+    def done(self, name: str, part: str) -> None:
+        """A part is finished."""
+
+    def end(self, name: str, outcome: str) -> None:
+        """An experiment has ended, with an outcome in a few words."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+
+
+class Lines(Silent):
+    """One plain line per event, for logs and pipes."""
+
+    def __init__(self, stream: Any = None):
+        """Write to the stream, by default standard error."""
+        self.stream = stream or sys.stderr
+        self.left: dict[str, int] = {}
+        self.total: dict[str, int] = {}
+
+    def begin(self, name: str, parts: int, kept: int) -> None:
+        """One line for a beginning."""
+        self.total[name], self.left[name] = parts, parts - kept
+        kept_words = f", {kept} kept from before" if kept else ""
+        self.note(f"{name}: begins, {parts} part{'s' * (parts != 1)}{kept_words}")
+
+    def done(self, name: str, part: str) -> None:
+        """One line for a finished part."""
+        self.left[name] -= 1
+        self.note(f"{name}: {part} done, {self.total[name] - self.left[name]} of {self.total[name]}")
+
+    def end(self, name: str, outcome: str) -> None:
+        """One line for an end."""
+        self.note(f"{name}: {outcome}")
+
+    def note(self, text: str) -> None:
+        """One line."""
+        print(text, file=self.stream, flush=True)
+
+
+class Bars(Silent):
+    """Progress bars, one per experiment at work and one for all."""
+
+    def __init__(self, experiments: int):
+        """Bars for that many experiments."""
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            TextColumn("{task.percentage:>3.0f}%"),
+        )
+        clocks = TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("[dim]{task.fields[text]}")
+        self.console = Console(stderr=True)
+        self.bars = Progress(*columns, *clocks, console=self.console)
+        self.several = experiments > 1
+        self.all = self.bars.add_task(
+            "[bold]all experiments", total=experiments, text="", visible=self.several
+        )
+        self.tasks: dict[str, Any] = {}
+        self.sizes: dict[str, int] = {}
+        self.fractions: dict[str, dict[str, float]] = {}
+
+    def __enter__(self):
+        """Show the bars."""
+        self.bars.start()
+        return self
+
+    def __exit__(self, *reason: Any) -> None:
+        """Leave the last picture on the terminal."""
+        self.bars.stop()
+
+    def begin(self, name: str, parts: int, kept: int) -> None:
+        """A bar of its own."""
+        self.sizes[name] = parts
+        self.fractions[name] = {f"kept {i}": 1.0 for i in range(kept)}
+        self.tasks[name] = self.bars.add_task(name, total=parts, text=f"{kept} kept" if kept else "")
+        self._draw(name)
+
+    def moved(self, name: str, part: str, fraction: float, text: str) -> None:
+        """Move the bar by a part of a part."""
+        self.fractions[name][part] = max(fraction, self.fractions[name].get(part, 0.0))
+        self._draw(name, f"{part} {text}".strip() if self.sizes[name] > 1 else text)
+
+    def done(self, name: str, part: str) -> None:
+        """Move the bar by a whole part."""
+        self.moved(name, part, 1.0, "")
+
+    def end(self, name: str, outcome: str) -> None:
+        """Fill the bar and say how it ended."""
+        if name not in self.tasks:
+            self.begin(name, 1, 1)
+        self.bars.update(self.tasks[name], completed=self.sizes[name], text=outcome)
+        self.bars.stop_task(self.tasks[name])
+        self.bars.advance(self.all)
+
+    def note(self, text: str) -> None:
+        """A line above the bars."""
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def _draw(self, name: str, text: str | None = None) -> None:
+        fields: dict[str, Any] = {} if text is None else {"text": text}
+        completed = min(sum(self.fractions[name].values()), self.sizes[name])
+        self.bars.update(self.tasks[name], completed=completed, **fields)
+
+
+def watcher(experiments: int) -> Silent:
+    """Bars on a terminal, plain lines elsewhere."""
+    return Bars(experiments) if sys.stderr.isatty() else Lines()

@@ -1,0 +1,157 @@
+"""Worker processes: each runs one part at a time, in float64, on one thread, and dies with its parent."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from haarflow.errors import Refusal
+from haarflow.runs import machine, progress
+
+WORKERS = 2
+
+
+class Stopped(RuntimeError):
+    """A run that could not finish, in one sentence that says what to do."""
+
+
+def run_part(name: str, config: str, seed: int, part: str, home: Path) -> dict[str, float]:
+    """Run one part of an experiment and keep its arrays in the record's folder; the seconds it took."""
+    from haarflow.runs import discovery, ledger
+
+    progress.listen(lambda fraction, text: _say(name, part, fraction, text))
+    with _guard(name, part, home), machine.Stopwatch() as watch:
+        import jax
+
+        experiment = discovery.load(name).model_validate_json(config)
+        arrays = {key: _plain(value) for key, value in experiment.run(jax.random.key(seed), part).items()}
+    progress.listen(None)
+    ledger.write_part(home, part, arrays, versions=machine.versions(), seconds=watch.seconds)
+    return watch.seconds
+
+
+def finish(name: str, config: str, seed: int, home: Path, command: str) -> None:
+    """Gather the parts of an experiment, judge them and write the record."""
+    from haarflow.runs import discovery, judge
+
+    with _guard(name, "gather", home):
+        experiment = discovery.load(name).model_validate_json(config)
+        judge.conclude(experiment, seed, home, command)
+
+
+def _plain(value: Any) -> Any:
+    import numpy as np
+
+    return np.asarray(value)
+
+
+@contextlib.contextmanager
+def _guard(name: str, part: str, home: Path):
+    """Let refusals through; keep the traceback of anything else in the record's folder."""
+    try:
+        yield
+    except Refusal as refusal:
+        raise Refusal(f"{name}: {refusal}") from None
+    except Exception as error:
+        from haarflow.runs import ledger
+
+        path = home / "failure.txt"
+        ledger.write(path, traceback.format_exc().encode())
+        words = " ".join(str(error).split())[:200]
+        raise Stopped(
+            f"The experiment {name} stopped in {part!r} with {type(error).__name__}: {words or 'no words'}. "
+            f"The traceback is in {path}; mend the cause and give the same command again."
+        ) from None
+
+
+class Inline(Executor):
+    """Runs each task at once, in this process: for debugging and for tests."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        """A future that is already decided."""
+        future: Future = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class Crew:
+    """A few worker processes, and a thread that hears what they tell; none at all for workers=0."""
+
+    def __init__(self, workers: int, heard: Callable[[str, str, float, str], None]):
+        """Hire nobody yet."""
+        self.workers, self.heard = workers, heard
+
+    def __enter__(self):
+        """Hire."""
+        self.before = set(multiprocessing.active_children())
+        if self.workers == 0:
+            machine.prepare()
+            _speak(self.heard)
+            self.pool: Executor = Inline()
+            return self
+        context = multiprocessing.get_context("spawn")
+        self.queue = context.Queue()
+        self.pool = ProcessPoolExecutor(self.workers, context, _begin, (self.queue,))
+        self.ear = threading.Thread(target=self._hear, daemon=True)
+        self.ear.start()
+        return self
+
+    def __exit__(self, kind: Any, *reason: Any) -> None:
+        """Let them go; at once when something went wrong."""
+        if self.workers == 0:
+            _speak(None)
+            return
+        if kind is not None:
+            for child in set(multiprocessing.active_children()) - self.before:
+                child.kill()
+        self.pool.shutdown(wait=True, cancel_futures=True)
+        self.queue.put(None)
+        self.ear.join()
+        self.queue.close()
+
+    def submit(self, task: Callable[..., Any], *arguments: Any) -> Future:
+        """Give a task to the next free worker."""
+        return self.pool.submit(task, *arguments)
+
+    def _hear(self) -> None:
+        while (message := self.queue.get()) is not None:
+            self.heard(*message)
+
+
+_speaker: Callable[..., None] | None = None
+
+
+def _speak(speaker: Callable[..., None] | None) -> None:
+    global _speaker
+    _speaker = speaker
+
+
+def _say(*message: Any) -> None:
+    if _speaker is not None:
+        _speaker(*message)
+
+
+def _begin(queue: Any) -> None:
+    """A worker's first act: one thread, deaf to Ctrl-C (its parent hears it), gone when its parent is."""
+    machine.one_thread()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    queue.cancel_join_thread()
+    _speak(lambda *message: queue.put(message))
+    machine.prepare()
+
+
+def _follow_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
