@@ -1,0 +1,416 @@
+"""How a group acts on R^k: orthogonal representations, their algebra, and the vectors they fix."""
+
+import abc
+import math
+from functools import lru_cache
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+from jaxtyping import Array, Float, Int
+
+from haarflow.algebra import fixed
+from haarflow.algebra.groups import (
+    Cyclic,
+    Dihedral,
+    Finite,
+    Group,
+    Hyperoctahedral,
+    Pair,
+    SpecialOrthogonal,
+    Symmetric,
+    product,
+)
+from haarflow.algebra.tables import (
+    TOLERANCE,
+    Constant,
+    fits,
+    off_orthogonal,
+    readonly,
+    signed_permutation,
+    static,
+    whole,
+)
+from haarflow.errors import Refusal
+
+Matrix = Float[Array | np.ndarray, "_ _"]
+Vectors = Float[Array | np.ndarray, "*b k"]
+Signed = tuple[Int[np.ndarray, " k"], Float[np.ndarray, " k"]]
+
+
+class Rep(Constant):
+    """An orthogonal representation of a group on R^k; NumPy in gives NumPy float64 out, JAX in gives JAX out."""
+
+    group: Group = static()
+
+    proven: ClassVar[bool] = False
+    """True where the products are kept by construction; every other representation is checked when made."""
+
+    @property
+    @abc.abstractmethod
+    def dim(self) -> int:
+        """The size k of the matrices."""
+
+    @abc.abstractmethod
+    def __call__(self, g: Matrix) -> Matrix:
+        """The matrix rho(g), (k, k), of one element g, (d, d)."""
+
+    @classmethod
+    @abc.abstractmethod
+    def examples(cls) -> list["Rep"]:
+        """Small lopsided members, on which the laws are tested."""
+
+    def __check_init__(self):
+        if not self.proven:
+            check(self)
+
+    def derivative(self, a: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "k k"]:
+        """The representation of the Lie algebra: the derivative of rho(exp(t a)) at t = 0."""
+        step = 1e-3
+        log = scipy.linalg.logm(np.asarray(self(scipy.linalg.expm(step * a)))).real / step
+        return (log - log.T) / 2
+
+    def signed(self, g: Float[np.ndarray, "d d"]) -> Signed | None:
+        """Images p and signs s when rho(g) sends e_i to s_i e_{p(i)}; None otherwise."""
+        return signed_permutation(np.asarray(self(g)))
+
+    def permutation(self, g: Float[np.ndarray, "d d"]) -> Int[np.ndarray, " k"]:
+        """The images p of a rho(g) that sends e_i to e_{p(i)}."""
+        found = self.signed(g)
+        if found is None or np.any(found[1] < 0):
+            raise Refusal(
+                f"{self} does not permute the coordinates at this element. Write `rep(g)` for its matrix."
+            )
+        return found[0]
+
+    def character(self, g: Float[np.ndarray, "d d"]) -> float:
+        """The trace of rho(g)."""
+        return float(np.trace(self(g)))
+
+    def apply(self, g: Matrix, z: Vectors) -> Vectors:
+        """rho(g) z, for one vector or a batch of rows."""
+        return z @ self(g).T
+
+    def matrices(self) -> Float[np.ndarray, "order k k"]:
+        """rho at every element of a finite group, in the order of `group.elements()`."""
+        return _matrices(self)
+
+    def orbits(self) -> Signed:
+        """The orbit of each coordinate and its sign in it, −1 where no fixed vector reaches: the tied parameters."""
+        found = _signed_generators(self)
+        if found is None:
+            raise Refusal(
+                f"{self} does not permute coordinates up to sign. Write `fixed_basis()` for what it fixes."
+            )
+        return fixed.orbits(*found)
+
+    def fixed_basis(self) -> Float[np.ndarray, "k m"]:
+        """An orthonormal basis, in columns, of the vectors that the group fixes."""
+        return _fixed_basis(self)
+
+    def fixed_projector(self) -> Float[np.ndarray, "k k"]:
+        """The orthogonal projector on the vectors that the group fixes: the Haar average of rho."""
+        fits(f"The projector of {self}", self.dim, self.dim)
+        return _fixed_projector(self)
+
+    def project(self, z: Vectors) -> Vectors:
+        """P z for one vector or a batch of rows, without forming the projector."""
+        basis = self.fixed_basis()
+        return (z @ basis) @ basis.T
+
+    @property
+    def dual(self) -> "Rep":
+        """The dual, rho(g)^{-T}: for orthogonal matrices, the representation itself."""
+        return self
+
+    def hom(self, other: "Rep") -> "Rep":
+        """Matrices z (dim other × dim self), row-major, moved as z -> other(g) z self(g)^{-1}."""
+        return other * self.dual
+
+    def __add__(self, other: "Rep") -> "Rep":
+        return Sum(_shared(self, other), self, other)
+
+    def __mul__(self, other: "Rep | int") -> "Rep":
+        if isinstance(other, Rep):
+            return Tensor(_shared(self, other), self, other)
+        return int(other) * self
+
+    def __rmul__(self, times: int) -> "Rep":
+        return self if times == 1 else Tensor(self.group, Fixed(self.group, times), self)
+
+    def __pow__(self, power: int) -> "Rep":
+        return self if whole(power) == 1 else self * self ** (power - 1)
+
+
+class Fixed(Rep):
+    """The trivial representation on R^k: nothing moves."""
+
+    k: int = static(converter=whole, default=1)
+
+    proven: ClassVar[bool] = True
+    dim = property(lambda self: self.k)
+
+    def __call__(self, g):
+        return jnp.eye(self.k, dtype=g.dtype) if isinstance(g, jax.Array) else np.eye(self.k)
+
+    def derivative(self, a):
+        return np.zeros((self.k, self.k))
+
+    def signed(self, g):
+        return np.arange(self.k), np.ones(self.k)
+
+    def character(self, g):
+        return float(self.k)
+
+    def apply(self, g, z):
+        return z
+
+    @classmethod
+    def examples(cls):
+        return [cls(Symmetric(3), 2), cls(SpecialOrthogonal(2), 1)]
+
+
+class Natural(Rep):
+    """The representation by the group's own matrices."""
+
+    proven: ClassVar[bool] = True
+    dim = property(lambda self: self.group.dim)
+
+    def __call__(self, g):
+        return g if isinstance(g, jax.Array) else np.asarray(g, np.float64)
+
+    def derivative(self, a):
+        return np.asarray(a, np.float64)
+
+    @classmethod
+    def examples(cls):
+        return [cls(Cyclic(3)), cls(Dihedral(3)), cls(Hyperoctahedral(2)), cls(SpecialOrthogonal(3))]
+
+
+class Sum(Rep):
+    """Two representations side by side: block-diagonal matrices."""
+
+    a: Rep = static()
+    b: Rep = static()
+
+    proven: ClassVar[bool] = True
+    dim = property(lambda self: self.a.dim + self.b.dim)
+
+    def __call__(self, g):
+        blocks = self.a(g), self.b(g)
+        return (jax.scipy.linalg if isinstance(g, jax.Array) else scipy.linalg).block_diag(*blocks)
+
+    def derivative(self, a):
+        return scipy.linalg.block_diag(self.a.derivative(a), self.b.derivative(a))
+
+    def signed(self, g):
+        a, b = self.a.signed(g), self.b.signed(g)
+        if a is None or b is None:
+            return None
+        return np.concatenate([a[0], self.a.dim + b[0]]), np.concatenate([a[1], b[1]])
+
+    def character(self, g):
+        return self.a.character(g) + self.b.character(g)
+
+    def apply(self, g, z):
+        parts = self.a.apply(g, z[..., : self.a.dim]), self.b.apply(g, z[..., self.a.dim :])
+        return _numbers(*parts).concatenate(parts, axis=-1)
+
+    @classmethod
+    def examples(cls):
+        return [
+            natural(Symmetric(3)) + trivial(Symmetric(3), 2),
+            natural(Dihedral(4)) + natural(Dihedral(4)) ** 2,
+        ]
+
+
+class Tensor(Rep):
+    """The product of two representations: Kronecker products, on row-major matrices (dim a × dim b)."""
+
+    a: Rep = static()
+    b: Rep = static()
+
+    proven: ClassVar[bool] = True
+    dim = property(lambda self: self.a.dim * self.b.dim)
+
+    def __call__(self, g):
+        a, b = self.a(g), self.b(g)
+        return (a[:, None, :, None] * b[None, :, None, :]).reshape(self.dim, self.dim)
+
+    def derivative(self, a):
+        left, right = self.a.derivative(a), self.b.derivative(a)
+        return np.kron(left, np.eye(self.b.dim)) + np.kron(np.eye(self.a.dim), right)
+
+    def signed(self, g):
+        a, b = self.a.signed(g), self.b.signed(g)
+        if a is None or b is None:
+            return None
+        return (a[0][:, None] * self.b.dim + b[0][None]).ravel(), (a[1][:, None] * b[1][None]).ravel()
+
+    def character(self, g):
+        return self.a.character(g) * self.b.character(g)
+
+    def apply(self, g, z):
+        """a(g) Z b(g)^T, on the matrix Z of each row."""
+        matrix = self.b.apply(g, z.reshape(*z.shape[:-1], self.a.dim, self.b.dim))
+        moved = self.a.apply(g, matrix.swapaxes(-1, -2)).swapaxes(-1, -2)
+        return moved.reshape(z.shape)
+
+    @classmethod
+    def examples(cls):
+        s, o = natural(Symmetric(3)), natural(SpecialOrthogonal(3))
+        return [s.hom(s + trivial(s.group)), 2 * natural(Dihedral(3)), o**2, natural(Hyperoctahedral(2)) ** 2]
+
+
+class Lifted(Rep):
+    """A representation of one factor, seen as one of a direct product."""
+
+    inner: Rep = static()
+    side: int = static()
+
+    proven: ClassVar[bool] = True
+    dim = property(lambda self: self.inner.dim)
+
+    def __call__(self, g):
+        return self.inner(self._part(g))
+
+    def derivative(self, a):
+        return self.inner.derivative(self._part(a))
+
+    def signed(self, g):
+        return self.inner.signed(self._part(g))
+
+    def character(self, g):
+        return self.inner.character(self._part(g))
+
+    def apply(self, g, z):
+        return self.inner.apply(self._part(g), z)
+
+    def _part(self, g):
+        assert isinstance(self.group, Pair)
+        return self.group.part(g, self.side)
+
+    @classmethod
+    def examples(cls):
+        both = product(Symmetric(2), SpecialOrthogonal(3))
+        return [
+            lift(natural(SpecialOrthogonal(3)), both, 1),
+            lift(natural(Cyclic(3)), Cyclic(3) * Cyclic(2), 0),
+        ]
+
+
+def trivial(group: Group, k: int = 1) -> Rep:
+    """The representation on R^k that moves nothing."""
+    return Fixed(group, k)
+
+
+def natural(group: Group) -> Rep:
+    """The representation of a group by its own matrices."""
+    return Natural(group)
+
+
+def lift(rep: Rep, group: Group, side: int) -> Rep:
+    """A representation of the first (0) or second (1) factor of a direct product, as one of the product."""
+    if not isinstance(group, Pair) or side not in (0, 1) or (group.a, group.b)[side] != rep.group:
+        raise Refusal(
+            f"lift takes a representation of factor 0 or 1 of a direct product; got one of {rep.group}, for factor "
+            f"{side} of {group}. Write `lift(natural(a), a * b, 0)`."
+        )
+    return Lifted(group, rep, side)
+
+
+def character_dimension(rep: Rep) -> int:
+    """The dimension of the fixed space by the character formula: the Haar average of the trace."""
+    weight = max((np.linalg.norm(rep.derivative(a), 2) for a in rep.group.lie_algebra()), default=0.0)
+    elements, shares = rep.group.classes(math.ceil(weight - 1e-6))
+    mean = math.fsum(share * rep.character(g) for g, share in zip(elements, shares, strict=True))
+    if abs(mean - round(mean)) > 1e-6:
+        raise Refusal(f"The mean character of a representation is a whole number; got {mean:.8f} for {rep}.")
+    return round(mean)
+
+
+def check(rep: Rep) -> None:
+    """Refuse matrices that are not orthogonal, or that do not keep products, at a few elements and their words."""
+    probes = rep.group.probes()
+    images = [np.asarray(rep(g)) for g in probes]
+    if any(image.shape != (rep.dim, rep.dim) for image in images):
+        shapes = {image.shape for image in images}
+        raise Refusal(f"A representation on R^{rep.dim} gives matrices {rep.dim} × {rep.dim}; got {shapes}.")
+    refuse_skewed(off_orthogonal(np.stack(images)))
+    gaps = [
+        np.max(np.abs(rep(g @ h) - a @ b))
+        for g, a in zip(probes, images, strict=True)
+        for h, b in zip(probes, images, strict=True)
+    ]
+    refuse_broken(rep.group, float(max(gaps)))
+
+
+def refuse_skewed(gap: float) -> None:
+    """Refuse a representation whose matrices are not orthogonal."""
+    if not gap <= 1e2 * TOLERANCE:
+        raise Refusal(
+            f"A representation is by orthogonal matrices; got rho(g)^T rho(g) off the identity by {gap:.1e}. "
+            "Change the basis of R^k to one that the group turns rigidly."
+        )
+
+
+def refuse_broken(group: Group, gap: float) -> None:
+    """Refuse a representation that does not keep products."""
+    if not gap <= 1e2 * TOLERANCE:
+        raise Refusal(
+            f"A representation keeps products, rho(gh) = rho(g) rho(h); on {group} it is off by {gap:.1e}. "
+            "Check the order of the elements or generators, and that rho(g) sends e_i to the moved e_i."
+        )
+
+
+def _shared(a: Rep, b: Rep) -> Group:
+    if a.group != b.group:
+        raise Refusal(
+            f"Two representations add and multiply over one group; got {a.group} and {b.group}. "
+            "Write `lift(rep, a * b, side)` to see both over the direct product."
+        )
+    return a.group
+
+
+def _numbers(*arrays):
+    return jnp if any(isinstance(array, jax.Array) for array in arrays) else np
+
+
+def _signed_generators(rep: Rep) -> tuple[np.ndarray, np.ndarray] | None:
+    """The signed permutations of the generators; None when there is anything else to the group."""
+    if len(rep.group.lie_algebra()):
+        return None
+    found = [rep.signed(g) for g in rep.group.generators()]
+    if any(move is None for move in found):
+        return None
+    moves = [move for move in found if move is not None] or [(np.arange(rep.dim), np.ones(rep.dim))]
+    return np.stack([images for images, _ in moves]), np.stack([signs for _, signs in moves])
+
+
+@lru_cache(maxsize=32)
+def _matrices(rep: Rep) -> Float[np.ndarray, "order k k"]:
+    if not isinstance(rep.group, Finite):
+        raise Refusal(
+            f"Matrices are listed for finite groups; got {rep.group}. Draw `haar(key, n)` and write `rep(g)` for each."
+        )
+    fits(f"The list of matrices of {rep}", rep.group.order, rep.dim, rep.dim)
+    return readonly(np.stack([np.asarray(rep(g)) for g in rep.group.elements()]))
+
+
+@lru_cache(maxsize=64)
+def _fixed_basis(rep: Rep) -> Float[np.ndarray, "k m"]:
+    found = _signed_generators(rep)
+    if found is not None:
+        return readonly(fixed.orbit_basis(*fixed.orbits(*found)))
+    fits(f"The generators of {rep}", rep.dim, rep.dim)
+    moves = (np.asarray(rep(g)) - np.eye(rep.dim) for g in rep.group.generators())
+    turns = (rep.derivative(a) for a in rep.group.lie_algebra())
+    return readonly(fixed.null_basis([*moves, *turns], rep.dim))
+
+
+@lru_cache(maxsize=32)
+def _fixed_projector(rep: Rep) -> Float[np.ndarray, "k k"]:
+    basis = rep.fixed_basis()
+    return readonly(basis @ basis.T)

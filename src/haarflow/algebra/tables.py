@@ -1,0 +1,161 @@
+"""Finite sets of points and matrices: frozen so that they can be hashed, matched, and closed under products."""
+
+import dataclasses
+import operator
+from collections.abc import Iterable
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float, Int
+
+from haarflow.errors import Refusal
+
+MOST = 2**26
+"""The most numbers (half a gigabyte in float64) that one table of matrices may hold."""
+
+TOLERANCE = 1e-8
+"""Two matrices are the same, and a matrix is orthogonal, when no entry is off by more than this."""
+
+
+class Constant(eqx.Module):
+    """A module without array leaves: hashable, comparable, a constant of every compiled program."""
+
+    def __eq__(self, other):
+        return type(self) is type(other) and _values(self) == _values(other)
+
+    def __hash__(self):
+        return hash((type(self), _values(self)))
+
+    def __repr__(self):
+        return f"{type(self).__name__}({', '.join(map(repr, _values(self)))})"
+
+
+class Frozen:
+    """A read-only array that is hashed and compared by its content."""
+
+    def __init__(self, array):
+        self.array = readonly(np.array(array))
+        self._hash = hash((self.array.shape, self.array.dtype.str, self.array.tobytes()))
+
+    def __eq__(self, other):
+        if not isinstance(other, Frozen):
+            return NotImplemented
+        return self._hash == other._hash and np.array_equal(self.array, other.array)
+
+    def __hash__(self):
+        return self._hash
+
+    def __repr__(self):
+        return f"<{' x '.join(map(str, self.array.shape))} numbers>"
+
+
+def static(**options):
+    """A field that is a constant of every compiled program."""
+    return eqx.field(static=True, **options)
+
+
+def readonly(array: np.ndarray) -> np.ndarray:
+    """The array itself, closed for writing, so that a cache can hand it out."""
+    array.flags.writeable = False
+    return array
+
+
+def whole(number) -> int:
+    """A whole number of at least one."""
+    try:
+        value = operator.index(number)
+    except TypeError:
+        value = 0
+    if value < 1 or isinstance(number, bool):
+        raise Refusal(f"A size in a group or a representation is a whole number >= 1; got {number!r}.")
+    return value
+
+
+def fits(owner: str, *shape: int) -> None:
+    """Refuse a table that would not fit in memory."""
+    entries = float(np.prod([float(s) for s in shape]))
+    if entries > MOST:
+        raise Refusal(
+            f"{owner} would hold {' x '.join(map(str, shape))} = {entries:.1e} numbers; at most {MOST:.1e} are "
+            "listed. Work with `generators()`, `haar(key, n)` and `fixed_basis()`, which need no list."
+        )
+
+
+def off_orthogonal(matrices: Float[np.ndarray, "m k k"]) -> float:
+    """The largest entry of m^T m − I, over all the matrices."""
+    if matrices.size == 0:
+        return 0.0
+    gram = np.swapaxes(matrices, -1, -2) @ matrices
+    return float(np.max(np.abs(gram - np.eye(matrices.shape[-1]))))
+
+
+def match(
+    points: Float[np.ndarray, "n *shape"], queries: Float[np.ndarray, "q *shape"], tol: float = TOLERANCE
+) -> Int[np.ndarray, " q"]:
+    """Which of the points each query is, within the tolerance; −1 for a query that is none of them."""
+    points, queries = points.reshape(len(points), -1), queries.reshape(len(queries), -1)
+    direction = _direction(points.shape[1])
+    prints, asked = points @ direction, queries @ direction
+    order = np.argsort(prints, kind="stable")
+    above = np.clip(np.searchsorted(prints[order], asked), 0, len(points) - 1)
+    found = np.full(len(queries), -1)
+    for candidate in (order[above], order[np.maximum(above - 1, 0)]):
+        same = (found < 0) & (np.max(np.abs(points[candidate] - queries), axis=1, initial=0.0) < tol)
+        found[same] = candidate[same]
+    return found
+
+
+def distinct(points: Float[np.ndarray, "n *shape"]) -> Int[np.ndarray, " m"]:
+    """The positions of one copy of every different point, in order."""
+    flat = points.reshape(len(points), -1)
+    order = np.argsort(flat @ _direction(flat.shape[1]), kind="stable")
+    steps = np.max(np.abs(np.diff(flat[order], axis=0)), axis=1, initial=0.0)
+    return np.sort(order[np.concatenate([[True], steps > TOLERANCE])])
+
+
+def closure(generators: Float[np.ndarray, "m d d"], limit: int) -> Float[np.ndarray, "order d d"] | None:
+    """All products of the generators, identity first; None when there are more than the limit."""
+    letters = np.concatenate([generators, np.swapaxes(generators, 1, 2)])
+    levels, count = [np.zeros((0, *letters.shape[1:])), np.eye(letters.shape[-1])[None]], 1
+    while len(levels[-1]) and len(letters):
+        words = (levels[-1][:, None] @ letters[None]).reshape(-1, *letters.shape[1:])
+        words = words[distinct(words)]
+        # a letter and its inverse are both there, so a word is at most one level away from where it came
+        levels.append(words[match(np.concatenate(levels[-2:]), words) < 0])
+        count += len(levels[-1])
+        if count > limit:
+            return None
+    return np.concatenate(levels)
+
+
+def compositions(factors: Iterable[Int[np.ndarray, "_ n"]], n: int) -> Int[np.ndarray, "order n"]:
+    """Every product u1∘u2∘… of one permutation from each factor."""
+    tables = np.arange(n)[None]
+    for factor in factors:
+        tables = tables[:, factor].reshape(-1, n)
+    return tables
+
+
+def permutation_matrices(tables: Int[np.ndarray, "*m n"]) -> Float[np.ndarray, "*m n n"]:
+    """The matrices that send e_i to e_{p(i)}."""
+    return np.swapaxes(np.eye(tables.shape[-1])[tables], -1, -2).copy()
+
+
+def signed_permutation(
+    matrix: Float[np.ndarray, "k k"],
+) -> tuple[Int[np.ndarray, " k"], Float[np.ndarray, " k"]] | None:
+    """The images p and signs s of a matrix that sends e_i to s_i e_{p(i)}; None for any other matrix."""
+    index = np.argmax(np.abs(matrix), axis=0)
+    signs = matrix[index, np.arange(len(index))]
+    if np.count_nonzero(matrix) != len(index) or not np.all(np.abs(signs) == 1.0):
+        return None
+    return index, signs
+
+
+def _values(module: eqx.Module) -> tuple:
+    return tuple(getattr(module, field.name) for field in dataclasses.fields(module))
+
+
+def _direction(size: int) -> Float[np.ndarray, " size"]:
+    """A fixed direction in general position: different points have different inner products with it."""
+    return np.random.default_rng(20240531).standard_normal(size)

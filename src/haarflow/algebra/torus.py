@@ -1,0 +1,45 @@
+"""Weyl's integration formula: class functions of O(n) and SO(n), integrated exactly on a grid of angles."""
+
+from itertools import combinations
+
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import block_diag
+
+from haarflow.algebra.tables import fits
+
+
+def torus(n: int, degree: int, sign: int) -> tuple[Float[np.ndarray, "q d d"], Float[np.ndarray, " q"]]:
+    """Elements of determinant `sign` and weights, exact for class functions whose weights are ≤ degree."""
+    if n % 2 and sign < 0:
+        elements, weights = torus(n, degree, 1)
+        return -elements, weights
+    mirrored = sign < 0
+    m = n // 2 - mirrored
+    count = degree + 2 * n + 1
+    fits(f"The grid of angles for SO({n})", count**m, n, n)
+    angles = np.stack(np.meshgrid(*[2 * np.pi * np.arange(count) / count] * m, indexing="ij"), -1).reshape(
+        -1, m
+    )
+    if m == 0:
+        angles = np.zeros((1, 0))
+    rest = [np.diag([1.0, -1.0])] if mirrored else [np.eye(n % 2)]
+    elements = np.stack([block_diag(*map(_turn, row), *rest)[:n, :n] for row in angles])
+    weights = _density(np.cos(angles), odd=bool(n % 2), mirrored=mirrored)
+    return elements, weights / weights.sum()
+
+
+def _density(c: Float[np.ndarray, "q m"], odd: bool, mirrored: bool) -> Float[np.ndarray, " q"]:
+    """The law of the eigenangles under Haar, up to a constant."""
+    density = np.ones(len(c))
+    for i, j in combinations(range(c.shape[1]), 2):
+        density *= (c[:, i] - c[:, j]) ** 2
+    if odd:
+        density *= np.prod(1 - c, axis=1)
+    if mirrored:
+        density *= np.prod(1 - c**2, axis=1)
+    return density
+
+
+def _turn(angle: float) -> Float[np.ndarray, "2 2"]:
+    return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
