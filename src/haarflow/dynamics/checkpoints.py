@@ -1,0 +1,93 @@
+"""Where a flow keeps its place: one file, replaced whole, that a killed flow resumes from to the bit."""
+
+import hashlib
+import json
+import time
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from haarflow.errors import Refusal
+from haarflow.files import write_whole
+
+_SECONDS = 2.0  # between saves
+
+
+class Checkpoint:
+    """The saved place of one flow; without a path, a place that is never saved."""
+
+    def __init__(self, path: str | Path | None, identity: Any):
+        self.path = None if path is None else Path(path)
+        self.digest = "" if path is None else fingerprint(identity)
+        self.saved_at = time.monotonic()
+
+    @property
+    def found(self) -> bool:
+        """Whether there is something to resume from."""
+        return self.path is not None and self.path.exists()
+
+    def save(self, at: int, state: Any, rows: list, *, last: bool):
+        """Keep this place, if the last save was long enough ago or this is the end."""
+        if self.path is None or not (last or time.monotonic() - self.saved_at > _SECONDS):
+            return
+        arrays = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
+        for i, (step, when, values) in enumerate(rows):
+            arrays |= {f"row/{i}/step": np.asarray(step), f"row/{i}/time": when}
+            arrays |= {
+                f"row/{i}/value/{lane}/{name}": v for lane, probes in values.items() for name, v in probes.items()
+            }
+        lanes = list(state.lanes)
+        about = {"digest": self.digest, "at": at, "rows": len(rows), "lanes": lanes}
+        buffer = BytesIO()
+        np.savez(buffer, about=np.asarray(json.dumps(about)), **arrays)
+        write_whole(self.path, buffer.getvalue())
+        self.saved_at = time.monotonic()
+
+    def load(self, like: Any) -> tuple[int, Any, list]:
+        """The step, the state and the rows that were saved; `like` is a state of the same shape."""
+        assert self.path is not None
+        try:
+            with np.load(BytesIO(self.path.read_bytes()), allow_pickle=False) as file:
+                arrays = dict(file)
+            about = json.loads(str(arrays.pop("about")))
+        except (OSError, ValueError, EOFError, KeyError, BadZipFile):
+            raise Refusal(
+                f"A checkpoint is the file a flow wrote; got {self.path}, which does not read as one. "
+                "Delete it to start again."
+            ) from None
+        if about["digest"] != self.digest:
+            raise Refusal(
+                f"A checkpoint resumes the flow that wrote it; got {self.path} from a flow with another field, scheme, "
+                "cloud, key, dt or steps. Delete it, or name another file."
+            )
+        leaves, tree = jax.tree.flatten(like)
+        state = jax.tree.unflatten(tree, [jax.numpy.asarray(arrays[f"state/{i}"]) for i in range(len(leaves))])
+        return about["at"], state, [self._row(arrays, i, about["lanes"]) for i in range(about["rows"])]
+
+    @staticmethod
+    def _row(arrays: dict[str, np.ndarray], i: int, lanes: list[str]):
+        values = {lane: {} for lane in lanes}
+        for name, value in arrays.items():
+            if name.startswith(f"row/{i}/value/"):
+                lane, probe = name.removeprefix(f"row/{i}/value/").split("/", 1)
+                values[lane][probe] = value
+        return int(arrays[f"row/{i}/step"]), arrays[f"row/{i}/time"], values
+
+
+def fingerprint(tree: Any) -> str:
+    """A digest of everything a flow depends on: arrays by their bytes, functions by their names."""
+    leaves, structure = jax.tree.flatten(tree)
+    digest = hashlib.sha256(str(structure).encode())
+    for leaf in leaves:
+        if eqx.is_array(leaf):
+            keys = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+            data = np.asarray(jax.random.key_data(leaf) if keys else leaf)
+            digest.update(f"{data.dtype}{data.shape}".encode() + data.tobytes())
+        else:
+            digest.update(getattr(leaf, "__qualname__", repr(leaf)).encode())
+    return digest.hexdigest()

@@ -1,0 +1,162 @@
+"""Functionals of a cloud: the risk, its penalties, and the first variation that moves the particles."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from haarflow.errors import Refusal, one_of
+from haarflow.learning.data import Data, Sample
+from haarflow.measures.clouds import Cloud
+from haarflow.models.units import Dense, Unit, network
+
+# Each scores one output f (c,) against one label y (c,). Signs y = ±1 for the margin losses,
+# probabilities for the cross-entropy.
+LOSSES: dict[str, Callable] = {
+    "half-square": lambda f, y: jnp.sum((f - y) ** 2) / 2,
+    "square": lambda f, y: jnp.sum((f - y) ** 2),
+    "absolute": lambda f, y: jnp.sum(jnp.sqrt(1 + (f - y) ** 2) - 1),
+    "logistic": lambda f, y: jnp.sum(jax.nn.softplus(-y * f)),
+    "exponential": lambda f, y: jnp.sum(jnp.exp(-y * f)),
+    "cross-entropy": lambda f, y: -jnp.sum(y * jax.nn.log_softmax(f)),
+}
+
+
+class Variation(NamedTuple):
+    """The first variation Psi at each atom, and minus its gradient there."""
+
+    potential: Float[Array, "n"]
+    velocity: Float[Array, "n p"]
+
+
+class Functional(eqx.Module):
+    """A number for each cloud. Autodiff gives every member its variation; a member may know a faster way."""
+
+    @abstractmethod
+    def __call__(self, cloud: Cloud) -> Float[Array, ""]:
+        """The value at a cloud."""
+
+    @classmethod
+    @abstractmethod
+    def examples(cls) -> list["Functional"]:
+        """Members for the laws, on clouds in R^4."""
+
+    def sample(self, key: PRNGKeyArray) -> "Functional":
+        """One draw of a random functional; a deterministic one is its own draw."""
+        return self
+
+    def variation(self, cloud: Cloud) -> Variation:
+        """Psi = dR/dweights and −∇Psi = −(dR/datoms) / weights (atoms without mass stay)."""
+        slope = jax.grad(self.__call__)(cloud)
+        weights = cloud.weights[:, None]
+        moves = -slope.atoms / jnp.where(weights > 0, weights, 1)
+        return Variation(slope.weights, moves)
+
+    def __add__(self, other: "Functional") -> "Sum":
+        return Sum((self, other))
+
+
+class Sum(Functional):
+    """The sum of functionals."""
+
+    parts: tuple[Functional, ...]
+
+    def __call__(self, cloud):
+        return sum((part(cloud) for part in self.parts), jnp.zeros((), cloud.atoms.dtype))
+
+    def sample(self, key):
+        return Sum(tuple(part.sample(key) for part in self.parts))
+
+    def variation(self, cloud):
+        variations = [part.variation(cloud) for part in self.parts]
+        return jax.tree.map(lambda *leaves: sum(leaves[1:], leaves[0]), *variations)
+
+    @classmethod
+    def examples(cls):
+        return [Risk.examples()[0] + Penalty(0.3)]
+
+
+def half_norm(theta: Float[Array, "p"]) -> Float[Array, ""]:
+    """½|θ|², the default regulariser."""
+    return jnp.sum(theta**2) / 2
+
+
+class Penalty(Functional):
+    """`tau ∫ r dmu`, with r = ½|θ|² unless another function of one parameter is given."""
+
+    tau: Float[Array, ""] = eqx.field(converter=jnp.asarray)
+    r: Callable = half_norm
+
+    def __call__(self, cloud):
+        return cloud.weights @ self.variation(cloud).potential
+
+    def variation(self, cloud):
+        values, slopes = jax.vmap(jax.value_and_grad(self.r))(cloud.atoms)
+        return Variation(self.tau * values, -self.tau * slopes)
+
+    @classmethod
+    def examples(cls):
+        return [cls(0.7), cls(0.2, lambda theta: jnp.sum(jnp.cos(theta)))]
+
+
+class Fit(Functional):
+    """`mean_b l(f_mu(x_b), y_b)` on one batch: the literal minibatch risk."""
+
+    unit: Unit
+    xs: Float[Array, "b d"]
+    ys: Float[Array, "b c"]
+    loss: str
+
+    def __call__(self, cloud):
+        return self._score(network(self.unit, cloud, self.xs))
+
+    def _score(self, outputs):
+        return jnp.mean(jax.vmap(LOSSES[self.loss])(outputs, self.ys))
+
+    def variation(self, cloud):
+        # total is linear in the weights: pulled back through unit weights it gives Psi and ∇Psi at every atom,
+        # with mass or without. The compiler shares the unit's evaluations between the two calls.
+        outputs = network(self.unit, cloud, self.xs)
+        ones = jnp.ones_like(cloud.weights)
+        _, pull = jax.vjp(lambda w, atoms: self.unit.total(w, atoms, self.xs), ones, cloud.atoms)
+        potential, slope = pull(jax.grad(self._score)(outputs))
+        return Variation(potential, -slope)
+
+    @classmethod
+    def examples(cls):
+        return [Risk.examples()[0].sample(jax.random.key(3))]
+
+
+class Risk(Functional):
+    """`R(mu) = E l(f_mu(X), Y)`: exact over a whole Sample, by draws over everything else."""
+
+    unit: Unit
+    data: Data
+    loss: str = "half-square"
+
+    def __check_init__(self):
+        one_of("A loss", self.loss, LOSSES)
+
+    def __call__(self, cloud):
+        if not (isinstance(self.data, Sample) and self.data.size is None):
+            raise Refusal(
+                "A Risk has an exact value over a whole Sample only; got random batches. "
+                "Write risk.sample(key)(cloud) for one draw."
+            )
+        return Fit(self.unit, self.data.xs, self.data.ys, self.loss)(cloud)
+
+    def sample(self, key):
+        return Fit(self.unit, *self.data.batch(key), self.loss)
+
+    def variation(self, cloud):
+        self(cloud)
+        return self.sample(jax.random.key(0)).variation(cloud)
+
+    @classmethod
+    def examples(cls):
+        xs = jnp.array([[0.3, -1.0], [0.5, 0.2], [2.0, 0.1]])
+        return [cls(Dense(2, 2, "tanh"), Sample(xs, jnp.sin(xs)), loss) for loss in ("half-square", "absolute")]

@@ -1,0 +1,132 @@
+"""Symmetry on the data (augment) and on the unit (average). The third way, `restrict`, moves the particles."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from haarflow.algebra.reps import Rep, natural, trivial
+from haarflow.learning.data import Data, Sample
+from haarflow.measures.clouds import Cloud, action_matrices
+from haarflow.models.units import Dense, Unit, network
+
+# Where an augmented law finds its group elements, beside the data it shares with the plain law.
+_ELEMENTS = 0x5A_17_C0_DE
+
+
+class Augmented(Data):
+    """Every sample moved by a random element, or, where `tables` are given, the whole orbit of every sample."""
+
+    data: Data
+    on_x: Rep
+    on_y: Rep
+    tables: tuple[Float[Array, "g d d"], Float[Array, "g c c"]] | None = None
+
+    def batch(self, key):
+        xs, ys = self.data.batch(key)
+        if self.tables is not None:
+            return moved(self.tables[0], xs), moved(self.tables[1], ys)
+        g = self.on_x.group.haar(jax.random.fold_in(key, _ELEMENTS), len(xs))
+        turn = jax.vmap(lambda rep_of_g, vector: rep_of_g.astype(vector.dtype) @ vector)
+        return turn(jax.vmap(self.on_x)(g), xs), turn(jax.vmap(self.on_y)(g), ys)
+
+    @classmethod
+    def examples(cls):
+        from haarflow.algebra.groups import Cyclic
+
+        plain, (on_x, on_y) = Sample.examples()[1], (natural(Cyclic(2)), trivial(Cyclic(2)))
+        return [augment(plain, on_x, on_y), augment(plain, on_x, on_y, exact=True)]
+
+
+def moved(table: Float[Array, "g k k"], vectors: Float[Array, "b k"]) -> Float[Array, "gb k"]:
+    """Every vector moved by every matrix, element by element of the group."""
+    return jnp.einsum("gij,bj->gbi", jnp.asarray(table, vectors.dtype), vectors).reshape(-1, vectors.shape[1])
+
+
+def augment(data: Data, on_x: Rep, on_y: Rep, *, exact: bool = False, elements=None) -> Augmented:
+    """DA: a random element per sample; with `exact`, the average over the group instead of a draw."""
+    if not exact:
+        return Augmented(data, on_x, on_y)
+    tables = tuple(jnp.asarray(action_matrices(rep, rep.dim, elements=elements)) for rep in (on_x, on_y))
+    return Augmented(data, on_x, on_y, tables)
+
+
+def close(sample: Sample, on_x: Rep, on_y: Rep) -> Sample:
+    """The orbit-closed data set: every pair and all its images."""
+    return Sample(
+        moved(jnp.asarray(action_matrices(on_x, on_x.dim)), sample.xs), moved(jnp.asarray(action_matrices(on_y, on_y.dim)), sample.ys), sample.size
+    )
+
+
+class Averaged(Unit):
+    """FA: `mean_g on_y(g)^-1 unit(theta, on_x(g) x)`, whose network is Q_G of the plain network."""
+
+    unit: Unit
+    on_x: Float[Array, "g d d"]
+    on_y: Float[Array, "g c c"]
+
+    @property
+    def dim(self):
+        return self.unit.dim
+
+    @property
+    def inputs(self):
+        return self.unit.inputs
+
+    @property
+    def outputs(self):
+        return self.unit.outputs
+
+    def __call__(self, theta, x):
+        outputs = jax.vmap(lambda g: self.unit(theta, g.astype(x.dtype) @ x))(self.on_x)
+        return jnp.einsum("gji,gj->i", self.on_y.astype(x.dtype), outputs) / len(self.on_y)
+
+    def many(self, thetas, xs):
+        everywhere = self.unit.many(thetas, moved(self.on_x, xs))
+        split = everywhere.reshape(*everywhere.shape[:2], len(self.on_x), -1)
+        return jnp.einsum("gji,njgb->nib", self.on_y.astype(xs.dtype), split) / len(self.on_y)
+
+    def total(self, weights, thetas, xs):
+        # The group acts on outputs after the sum over particles: on (b, c) numbers instead of (n, c, b).
+        everywhere = self.unit.total(weights, thetas, moved(self.on_x, xs))
+        split = everywhere.reshape(len(self.on_x), len(xs), -1)
+        return jnp.einsum("gji,gbj->bi", self.on_y.astype(xs.dtype), split) / len(self.on_y)
+
+    def joint(self, on_x, on_y):
+        return self.unit.joint(on_x, on_y)
+
+    @classmethod
+    def examples(cls):
+        from haarflow.algebra.groups import Cyclic
+
+        swap = natural(Cyclic(2))
+        return [average(Dense(2, 2), swap, swap)]
+
+
+def average(unit: Unit, on_x: Rep, on_y: Rep, *, elements=None) -> Averaged:
+    """FA: the unit averaged over the group, or over the `elements` that stand for an infinite one."""
+    unit._fit(on_x, on_y)
+    return Averaged(unit, *(jnp.asarray(action_matrices(rep, rep.dim, elements=elements)) for rep in (on_x, on_y)))
+
+
+def symmetrise(function, on_x: Rep, on_y: Rep, *, elements=None):
+    """`Q_G f` for any function of a batch (b, d) -> (b, c)."""
+    into, out = (jnp.asarray(action_matrices(rep, rep.dim, elements=elements)) for rep in (on_x, on_y))
+
+    def averaged(xs):
+        values = function(moved(into, xs)).reshape(len(into), len(xs), -1)
+        return jnp.einsum("gji,gbj->bi", out.astype(values.dtype), values) / len(out)
+
+    return averaged
+
+
+def asymmetry(
+    unit: Unit, cloud: Cloud, xs: Float[Array, "b d"], on_x: Rep, on_y: Rep, *, elements=None
+) -> Float[Array, ""]:
+    """`|f − Q_G f|`, root mean square over the inputs: how far the network is from equivariant."""
+    plain = network(unit, cloud, xs)
+    return rms(plain - network(average(unit, on_x, on_y, elements=elements), cloud, xs))
+
+
+def rms(outputs: Float[Array, "b c"]) -> Float[Array, ""]:
+    """The norm of a function given by its values on a batch."""
+    return jnp.sqrt(jnp.mean(jnp.sum(outputs**2, axis=-1)))

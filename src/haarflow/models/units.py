@@ -1,0 +1,279 @@
+"""Units: what one particle computes. The network is the unit averaged over a cloud."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from haarflow.algebra.reps import Rep, trivial
+from haarflow.errors import Refusal
+from haarflow.measures.clouds import Cloud
+from haarflow.models.activations import activation
+
+
+class Unit(eqx.Module):
+    """A function of one parameter in R^p and one input in R^d, with values in R^c."""
+
+    dim: eqx.AbstractVar[int]
+    inputs: eqx.AbstractVar[int]
+    outputs: eqx.AbstractVar[int]
+
+    @abstractmethod
+    def __call__(self, theta: Float[Array, "p"], x: Float[Array, "d"]) -> Float[Array, "c"]:
+        """What the particle theta says about the input x."""
+
+    @abstractmethod
+    def joint(self, on_x: Rep, on_y: Rep) -> Rep:
+        """The action on parameters that moves with on_x and on_y; `action` checks it."""
+
+    @classmethod
+    @abstractmethod
+    def examples(cls) -> list["Unit"]:
+        """Lopsided members for the laws."""
+
+    def many(self, thetas: Float[Array, "n p"], xs: Float[Array, "b d"]) -> Float[Array, "n c b"]:
+        """Every particle on every input, batch last so that a dense layer is one product W @ xs.T."""
+        return jax.vmap(lambda theta: jax.vmap(lambda x: self(theta, x), out_axes=1)(xs))(thetas)
+
+    def total(
+        self, weights: Float[Array, "n"], thetas: Float[Array, "n p"], xs: Float[Array, "b d"]
+    ) -> Float[Array, "b c"]:
+        """The weighted sum over particles: linear in the weights, which need not sum to one."""
+        return jnp.einsum("n,ncb->bc", weights, self.many(thetas, xs))
+
+    def action(self, on_x: Rep, on_y: Rep) -> Rep:
+        """The representation M with unit(M_g theta, on_x(g) x) = on_y(g) unit(theta, x), checked by sampling."""
+        self._fit(on_x, on_y)
+        rep = self.joint(on_x, on_y)
+        refuse_unless_equivariant(self, on_x, on_y, rep)
+        return rep
+
+    def _fit(self, on_x: Rep, on_y: Rep):
+        if (on_x.dim, on_y.dim) != (self.inputs, self.outputs):
+            raise Refusal(
+                f"A {type(self).__name__} from R^{self.inputs} to R^{self.outputs} needs representations of those "
+                f"sizes; got on_x of size {on_x.dim} and on_y of size {on_y.dim}. "
+                f"For an invariant output write on_y=trivial(group, {self.outputs})."
+            )
+
+
+def network(unit: Unit, cloud: Cloud, xs: Float[Array, "b d"]) -> Float[Array, "b c"]:
+    """f_mu(x), the unit averaged over the cloud, on a batch of inputs."""
+    refuse_unless_particles(unit, cloud)
+    return unit.total(cloud.weights, cloud.atoms, xs)
+
+
+def refuse_unless_particles(unit: Unit, cloud: Cloud):
+    """A sentence, where the atoms of a cloud are not parameters of the unit."""
+    if cloud.p != unit.dim:
+        raise Refusal(
+            f"A {type(unit).__name__} has {unit.dim} parameters; got atoms in R^{cloud.p}. "
+            f"Write atoms of shape (n, {unit.dim})."
+        )
+
+
+def violation(unit: Unit, on_x: Rep, on_y: Rep, on_theta: Rep, g: np.ndarray) -> float:
+    """The largest relative failure of joint equivariance at g, over a fixed sample of particles and inputs."""
+    keys = jax.random.split(jax.random.key(0), 2)
+    thetas = jax.random.normal(keys[0], (16, unit.dim))
+    xs = jax.random.normal(keys[1], (16, unit.inputs))
+    here = unit.many(thetas, xs)
+    there = unit.many(thetas @ jnp.asarray(on_theta(g)).T, xs @ jnp.asarray(on_x(g)).T)
+    expected = jnp.einsum("ij,njb->nib", jnp.asarray(on_y(g)).astype(here.dtype), here)
+    return float(jnp.abs(there - expected).max() / (jnp.abs(here).max() + 1e-30))
+
+
+def refuse_unless_equivariant(unit: Unit, on_x: Rep, on_y: Rep, on_theta: Rep):
+    """A sentence with the group element and the size of the violation, where sampling shows one."""
+    if on_theta.dim != unit.dim:
+        raise Refusal(
+            f"A {type(unit).__name__} has {unit.dim} parameters; got an action on R^{on_theta.dim}. "
+            f"Write an action of size {unit.dim}."
+        )
+    group = on_x.group
+    draws = np.asarray(group.haar(jax.random.key(1), 3), dtype=float)
+    tolerance = 1e-8 if jax.config.read("jax_enable_x64") else 1e-3
+    for g in [*group.generators(), *draws]:
+        size = violation(unit, on_x, on_y, on_theta, g)
+        if not size <= tolerance:
+            raise Refusal(
+                f"A {type(unit).__name__} must satisfy unit(M_g theta, g x) = g unit(theta, x); "
+                f"got a relative violation of {size:.2g} at g = {np.round(g, 4).tolist()}. "
+                f"Write an action on the parameters that undoes g, or use a smaller group."
+            )
+
+
+class Dense(Unit):
+    """`σ(z x)`: theta is the matrix z (c×d) row by row, the activation pointwise."""
+
+    inputs: int
+    outputs: int
+    activation: str = "sigmoid"
+
+    def __check_init__(self):
+        activation(self.activation)
+
+    @property
+    def dim(self):
+        return self.inputs * self.outputs
+
+    def __call__(self, theta, x):
+        return activation(self.activation)(theta.reshape(self.outputs, self.inputs) @ x)
+
+    def many(self, thetas, xs):
+        rows = thetas.reshape(-1, self.inputs)
+        return activation(self.activation)(rows @ xs.T).reshape(-1, self.outputs, xs.shape[0])
+
+    def joint(self, on_x, on_y):
+        return on_x.hom(on_y)
+
+    @classmethod
+    def examples(cls):
+        return [cls(2, 2), cls(3, 1, "tanh"), cls(2, 3, "softplus")]
+
+
+class Perceptron(Unit):
+    """`a σ(<w, x> + b)`: theta is (a in R^c, w in R^d, b)."""
+
+    inputs: int
+    outputs: int = 1
+    activation: str = "relu"
+
+    def __check_init__(self):
+        activation(self.activation)
+
+    @property
+    def dim(self):
+        return self.outputs + self.inputs + 1
+
+    def __call__(self, theta, x):
+        a, w, b = theta[: self.outputs], theta[self.outputs : -1], theta[-1]
+        return a * activation(self.activation)(w @ x + b)
+
+    def many(self, thetas, xs):
+        # One product with the inputs padded to (0, x, 1): whole rows of parameters, nothing sliced or copied.
+        b = xs.shape[0]
+        padded = jnp.concatenate([jnp.zeros((b, self.outputs), xs.dtype), xs, jnp.ones((b, 1), xs.dtype)], axis=1)
+        hidden = activation(self.activation)(thetas @ padded.T)
+        return thetas[:, : self.outputs, None] * hidden[:, None, :]
+
+    def joint(self, on_x, on_y):
+        return on_y + on_x + trivial(on_x.group)
+
+    @classmethod
+    def examples(cls):
+        return [cls(3), cls(2, 2, "tanh"), cls(2, 1, "erf"), cls(3, 2, "cos")]
+
+
+class TwoLayer(Unit):
+    """`W σ(Aᵀ x + B)`: theta is (W (c×h), A (d×h), B (h)), each row by row."""
+
+    inputs: int
+    hidden: int
+    outputs: int
+    activation: str = "tanh"
+
+    def __check_init__(self):
+        activation(self.activation)
+
+    @property
+    def dim(self):
+        return (self.outputs + self.inputs + 1) * self.hidden
+
+    def split(self, theta: Float[Array, "*n p"]):
+        """W, A and B out of a parameter, or out of many."""
+        h, cut = self.hidden, self.outputs * self.hidden
+        lead = theta.shape[:-1]
+        return theta[..., :cut].reshape(*lead, -1, h), theta[..., cut:-h].reshape(*lead, -1, h), theta[..., -h:]
+
+    def __call__(self, theta, x):
+        W, A, B = self.split(theta)
+        return W @ activation(self.activation)(A.T @ x + B)
+
+    def many(self, thetas, xs):
+        W, A, B = self.split(thetas)
+        hidden = activation(self.activation)(jnp.einsum("ndh,bd->nhb", A, xs) + B[:, :, None])
+        return jnp.einsum("nch,nhb->ncb", W, hidden)
+
+    def joint(self, on_x, on_y):
+        h = self.hidden
+        still = trivial(on_x.group, h)
+        return on_y * still + on_x * still + still
+
+    @classmethod
+    def examples(cls):
+        return [cls(2, 3, 1), cls(3, 2, 2, "sigmoid")]
+
+
+class Quadratic(Unit):
+    """`<w, x>²`: theta is w; the network is a quadratic form, with closed-form risks."""
+
+    inputs: int
+    outputs: int = eqx.field(default=1, init=False)
+
+    @property
+    def dim(self):
+        return self.inputs
+
+    def __call__(self, theta, x):
+        return jnp.square(theta @ x)[None]
+
+    def many(self, thetas, xs):
+        return jnp.square(thetas @ xs.T)[:, None, :]
+
+    def joint(self, on_x, on_y):
+        return on_x
+
+    @classmethod
+    def examples(cls):
+        return [cls(3)]
+
+
+class Bump(Unit):
+    """`a exp(−|x − m|² / 2v)`: theta is (a in R^c, m in R^d), v the variance all bumps share."""
+
+    inputs: int
+    outputs: int = 1
+    variance: Float[Array, ""] = eqx.field(default=0.5, converter=jnp.asarray)
+
+    @property
+    def dim(self):
+        return self.outputs + self.inputs
+
+    def __call__(self, theta, x):
+        a, m = theta[: self.outputs], theta[self.outputs :]
+        return a * jnp.exp(-jnp.sum((x - m) ** 2) / (2 * self.variance))
+
+    def joint(self, on_x, on_y):
+        return on_y + on_x
+
+    @classmethod
+    def examples(cls):
+        return [cls(2), cls(3, 2, 0.7)]
+
+
+class Custom(Unit):
+    """A user's own `function(theta, x) -> (c,)` with the action it declares, checked by sampling when used."""
+
+    function: Callable
+    dim: int
+    inputs: int
+    outputs: int
+    declared: Callable[[Rep, Rep], Rep]
+
+    def __call__(self, theta, x):
+        return self.function(theta, x)
+
+    def joint(self, on_x, on_y):
+        return self.declared(on_x, on_y)
+
+    @classmethod
+    def examples(cls):
+        def ridge(theta, x):
+            return jnp.tanh(theta @ x)[None] * (1 + jnp.sum(x**2))
+
+        return [cls(ridge, 3, 3, 1, lambda on_x, on_y: on_x)]

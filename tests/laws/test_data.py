@@ -1,0 +1,94 @@
+"""Every law of data: a batch depends on its key alone, and augmentation shares the data it augments."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from haarflow.algebra.groups import Cyclic, Orthogonal
+from haarflow.algebra.reps import natural, trivial
+from haarflow.errors import Refusal
+from haarflow.learning.data import Data, Sample, Stream, Teacher, load
+from haarflow.learning.symmetry import augment, close
+from haarflow.measures.clouds import uniform
+from haarflow.members import members
+
+
+@pytest.mark.parametrize("data", members(Data), ids=lambda data: type(data).__name__)
+def test_a_batch_is_a_function_of_its_key(data):
+    first, again = data.batch(jax.random.key(4)), data.batch(jax.random.key(4))
+    compiled = jax.jit(data.batch)(jax.random.key(4))
+    for a, b, c in zip(first, again, compiled, strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, c, rtol=1e-14)
+    assert len(first[0]) == len(first[1])
+
+
+def test_augmented_samples_are_images_of_the_plain_ones_under_the_same_key():
+    rotated = natural(Orthogonal(2))
+    plain = Stream(lambda key, size: (jax.random.normal(key, (size, 2)), jnp.ones((size, 1))), 50)
+    moved = augment(plain, rotated, trivial(rotated.group))
+    xs, turned = (data.batch(jax.random.key(0))[0] for data in (plain, moved))
+    np.testing.assert_allclose(jnp.linalg.norm(xs, axis=1), jnp.linalg.norm(turned, axis=1), rtol=1e-12)
+    assert float(jnp.abs(xs - turned).max()) > 0.1
+
+
+def test_inputs_and_outputs_move_by_the_same_element():
+    swap = natural(Cyclic(2))
+    xs = jnp.arange(20.0).reshape(10, 2)
+    moved = augment(Sample(xs, 3 * xs), swap, swap).batch(jax.random.key(1))
+    np.testing.assert_array_equal(moved[1], 3 * moved[0])
+    assert 0 < int((moved[0] != xs).any(axis=1).sum()) < 10
+
+
+def test_the_exact_average_lists_every_image_once():
+    shifts = natural(Cyclic(3))
+    sample = Sample(jnp.array([[1.0, 2.0, 3.0]]), jnp.array([[5.0]]))
+    xs, ys = augment(sample, shifts, trivial(shifts.group), exact=True).batch(jax.random.key(0))
+    assert sorted(map(tuple, np.asarray(xs))) == [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
+    assert ys.shape == (3, 1)
+    assert len(close(sample, shifts, trivial(shifts.group)).xs) == 3
+
+
+def test_files_become_samples(tmp_path):
+    table = np.arange(12.0).reshape(4, 3)
+    np.savez(tmp_path / "a.npz", x=table[:, :2], y=table[:, 2])
+    np.savetxt(tmp_path / "a.csv", table, delimiter=",", header="u,v,w", comments="")
+    for name in ("a.npz", "a.csv"):
+        sample = load(tmp_path / name)
+        np.testing.assert_array_equal(sample.xs, table[:, :2])
+        np.testing.assert_array_equal(sample.ys, table[:, 2:])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("missing.csv", None, "must be readable; got .*No such file"),
+        ("empty.csv", b"", "holds rows of numbers; got none"),
+        ("words.csv", b"1,2\n3,four\n", "holds 2 numbers in every row; got '3,four' in line 2"),
+        ("ragged.csv", b"x,y\n1,2\n3\n", "got '3' in line 3"),
+        ("nan.csv", b"1,2\nnan,4\n", "holds finite numbers; got a NaN or infinity in x, row 1"),
+        ("thin.csv", b"1\n2\n", "needs more columns than outputs"),
+        ("cut.npz", b"PK\x03\x04 not a zip", "does not read as one"),
+        ("empty.npz", b"", "does not read as one"),
+        ("table.txt", b"1", r"ends in \.npz or \.csv"),
+    ],
+)
+def test_bad_files_get_their_sentence(tmp_path, name, content, sentence):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(Refusal, match=sentence):
+        load(tmp_path / name)
+
+
+def test_bad_samples_get_their_sentence(tmp_path):
+    with pytest.raises(Refusal, match=r"A Sample holds m >= 1 inputs .* For scalar outputs write ys\[:, None\]"):
+        Sample(np.ones((3, 2)), np.ones(3))
+    with pytest.raises(Refusal, match="A batch size is a whole number >= 1; got 0"):
+        Sample(np.ones((3, 2)), np.ones((3, 1)), 0)
+    with pytest.raises(Refusal, match=r"has 4 parameters; got atoms in R\^3"):
+        Teacher(Teacher.examples()[0].unit, uniform(np.ones((2, 3))), 3)
+    np.savez(tmp_path / "z.npz", inputs=np.ones(3))
+    with pytest.raises(Refusal, match=r"holds arrays x and y; got \['inputs'\]"):
+        load(tmp_path / "z.npz")
+

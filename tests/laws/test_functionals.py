@@ -1,0 +1,97 @@
+"""Every functional and every field: variations are derivatives, and the energy falls at the rate the theory says."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from haarflow.dynamics.fields import Descend, Field, restrict
+from haarflow.dynamics.schemes import travel
+from haarflow.errors import Refusal
+from haarflow.learning.data import Sample, Teacher
+from haarflow.learning.risks import LOSSES, Functional, Penalty, Risk
+from haarflow.measures.clouds import Cloud
+from haarflow.members import members
+from haarflow.models.units import Perceptron
+
+KEY = jax.random.key(0)
+
+
+def weighted_cloud(n=6, p=4, seed=5):
+    keys = jax.random.split(jax.random.key(seed))
+    return Cloud(jax.random.normal(keys[0], (n, p)), jax.nn.softmax(jax.random.normal(keys[1], (n,))))
+
+
+def shown(member):
+    return type(member).__name__
+
+
+@pytest.mark.parametrize("functional", members(Functional), ids=shown)
+def test_the_variation_is_the_derivative(functional):
+    cloud = weighted_cloud()
+    fast, slow = functional.variation(cloud), Functional.variation(functional, cloud)
+    np.testing.assert_allclose(fast.potential, slow.potential, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(fast.velocity, slow.velocity, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_variation_of_a_risk_is_the_derivative_for_every_loss(loss):
+    ys = jnp.array([[1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
+    ys = jax.nn.softmax(ys) if loss == "cross-entropy" else ys
+    risk = Risk(Perceptron(2, 2, "tanh"), Sample(jnp.array([[0.3, -1.0], [0.5, 0.2], [2.0, 0.1]]), ys), loss)
+    cloud = weighted_cloud(p=5)
+    fast, slow = risk.variation(cloud), Functional.variation(risk, cloud)
+    np.testing.assert_allclose(fast.potential, slow.potential, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(fast.velocity, slow.velocity, rtol=1e-11, atol=1e-13)
+
+
+def test_an_atom_without_mass_feels_the_potential_of_the_others():
+    risk = Risk.examples()[0]
+    cloud = weighted_cloud()
+    guest = jnp.concatenate([cloud.atoms, jnp.full((1, 4), 0.3)])
+    light = risk.variation(Cloud(guest, jnp.append(cloud.weights, 0.0)))
+    nearly = risk.variation(Cloud(guest, jnp.append(cloud.weights * (1 - 1e-9), 1e-9)))
+    np.testing.assert_allclose(light.velocity[-1], nearly.velocity[-1], rtol=1e-6)
+    assert float(jnp.abs(light.velocity[-1]).max()) > 1e-3
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(("transport", "growth"), [(1.0, 0.0), (0.0, 1.7), (0.6, 1.7)])
+def test_the_energy_dissipates_at_the_stated_rate(seed, transport, growth):
+    """dE/dt = −transport ∫|∇Psi|² dmu − growth ∫(Psi − mean Psi)² dmu, by finite differences."""
+    energy = Risk.examples()[0] + Penalty(0.3)
+    cloud = weighted_cloud(seed=seed)
+    tangent = Descend(energy, transport=transport, growth=growth)(KEY, cloud)
+    h = jnp.asarray(1e-5)
+    measured = (energy(travel(cloud, tangent, h)) - energy(travel(cloud, tangent, -h))) / (2 * h)
+    potential, velocity = energy.variation(cloud)
+    centred = potential - cloud.weights @ potential
+    stated = -transport * cloud.weights @ (velocity**2).sum(1) - growth * cloud.weights @ centred**2
+    np.testing.assert_allclose(measured, stated, rtol=1e-6)
+
+
+@pytest.mark.parametrize("field", members(Field), ids=shown)
+def test_fields_conserve_mass(field):
+    cloud = weighted_cloud()
+    tangent = field(KEY, cloud)
+    assert tangent.atoms.shape == cloud.atoms.shape
+    if tangent.growth is not None:
+        assert abs(float(cloud.weights @ tangent.growth)) < 1e-14
+
+
+def test_a_restricted_field_stays_in_its_subspace():
+    projector = np.diag([1.0, 0, 0, 1.0])
+    tangent = restrict(Descend.examples()[0], projector)(KEY, weighted_cloud())
+    np.testing.assert_allclose(tangent.atoms @ (np.eye(4) - projector), 0, atol=1e-16)
+
+
+def test_refusals():
+    risk = Risk(Teacher.examples()[0].unit, Teacher.examples()[0])
+    with pytest.raises(Refusal, match=r"exact value over a whole Sample only; .* Write risk.sample\(key\)\(cloud\)"):
+        risk(weighted_cloud())
+    with pytest.raises(Refusal, match="A loss is one of absolute, cross-entropy, .*; got 'hinge'"):
+        Risk(risk.unit, risk.data, "hinge")
+    with pytest.raises(Refusal, match=r"A Descend's growth is a finite number >= 0; got -1"):
+        Descend(risk, growth=-1.0)
+    with pytest.raises(Refusal, match=r"A Dense has 4 parameters; got atoms in R\^3"):
+        risk.sample(KEY).variation(weighted_cloud(p=3))

@@ -1,0 +1,80 @@
+"""Every unit: its batched forms equal its formula, and its action is jointly equivariant."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from haarflow.algebra.groups import Cyclic, Signs, Symmetric
+from haarflow.algebra.reps import natural, trivial
+from haarflow.errors import Refusal
+from haarflow.measures.clouds import uniform
+from haarflow.members import members
+from haarflow.models.units import Custom, Dense, Perceptron, Unit, network, violation
+
+UNITS = members(Unit)
+
+
+def points(unit, n=5, b=4):
+    keys = jax.random.split(jax.random.key(7))
+    return jax.random.normal(keys[0], (n, unit.dim)), jax.random.normal(keys[1], (b, unit.inputs))
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_many_is_the_formula_at_every_particle_and_input(unit):
+    thetas, xs = points(unit)
+    many = unit.many(thetas, xs)
+    assert many.shape == (5, unit.outputs, 4)
+    formula = np.array([[unit(theta, x) for x in xs] for theta in thetas]).transpose(0, 2, 1)
+    np.testing.assert_allclose(many, formula, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_total_is_the_weighted_sum_and_linear_in_weights(unit):
+    thetas, xs = points(unit)
+    weights = jnp.array([0.5, -0.2, 0.0, 1.0, 2.0])
+    total = unit.total(weights, thetas, xs)
+    formula = sum(w * unit.many(thetas, xs)[i].T for i, w in enumerate(weights))
+    np.testing.assert_allclose(total, formula, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+@pytest.mark.parametrize("make", [Cyclic, Symmetric])
+def test_units_are_jointly_equivariant(unit, make):
+    group = make(unit.inputs)
+    on_x = natural(group)
+    square = unit.outputs == unit.inputs
+    on_y = on_x if square else trivial(group, unit.outputs)
+    rep = unit.action(on_x, on_y)
+    assert max(violation(unit, on_x, on_y, rep, g) for g in group.elements()) < 1e-12
+
+
+def test_a_network_is_the_average_over_the_cloud():
+    unit = Dense(2, 2)
+    thetas, xs = points(unit, n=3)
+    expected = np.mean([[unit(theta, x) for x in xs] for theta in thetas], axis=0)
+    np.testing.assert_allclose(network(unit, uniform(thetas), xs), expected, rtol=1e-13)
+
+
+def test_an_action_that_does_not_commute_is_refused_with_the_element_and_the_size():
+    signs = natural(Signs(2))
+    with pytest.raises(Refusal, match=r"violation of [\d.]+ at g = \[\[.*-1\.0"):
+        Dense(2, 2, "sigmoid").action(signs, signs)
+    Dense(2, 2, "tanh").action(signs, signs)
+
+
+def test_a_users_function_with_a_wrong_action_is_refused():
+    swap = natural(Cyclic(2))
+    skew = Custom(lambda theta, x: jnp.tanh(theta * x).sum()[None], 2, 2, 1, lambda on_x, on_y: trivial(swap.group, 2))
+    with pytest.raises(Refusal, match="relative violation"):
+        skew.action(swap, trivial(swap.group))
+
+
+def test_sizes_that_do_not_fit_are_refused():
+    swap = natural(Cyclic(2))
+    with pytest.raises(Refusal, match=r"A Dense from R\^3 to R\^1 needs representations of those sizes; got on_x of"):
+        Dense(3, 1).action(swap, swap)
+    with pytest.raises(Refusal, match=r"has 4 parameters; got atoms in R\^3"):
+        network(Perceptron(2), uniform(np.ones((5, 3))), jnp.ones((1, 2)))
+    with pytest.raises(Refusal, match="An activation is one of cos, erf, relu, .*; got 'swish'"):
+        Dense(2, 2, "swish")
