@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from haarflow.algebra.tables import fits
+from haarflow.algebra.checks import fits
 
 NULL = 1e-8
 """Singular values of rho(g) − I and of Lie derivatives below this count as zero."""
@@ -18,7 +18,8 @@ def orbits(
 ) -> tuple[Int[np.ndarray, " k"], Float[np.ndarray, " k"]]:
     """The orbit of each coordinate, numbered from 0, and its sign in it; orbit −1 where a sign kills it.
 
-    Generator j sends e_i to signs[j, i] e_{images[j, i]}. A coordinate is killed when e_i and −e_i share an orbit.
+    Generator j sends e_i to signs[j, i] e_{images[j, i]}. A coordinate is killed
+    when e_i and −e_i share an orbit.
     """
     m, k = images.shape
     if np.all(signs > 0):

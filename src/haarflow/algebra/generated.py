@@ -8,17 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from haarflow.algebra.groups import Finite, Rotations
+from haarflow.algebra.checks import TOLERANCE, off_orthogonal, whole
+from haarflow.algebra.groups import Rotations
+from haarflow.algebra.kinds import Finite
 from haarflow.algebra.tables import (
-    TOLERANCE,
     Frozen,
     closure,
     compositions,
-    off_orthogonal,
     permutation_matrices,
     readonly,
     static,
-    whole,
 )
 from haarflow.errors import Refusal
 
@@ -37,13 +36,18 @@ class Matrices(Finite):
         gap = off_orthogonal(self.given.array)
         if not gap <= TOLERANCE:
             raise Refusal(
-                f"Matrices generates a group of orthogonal matrices; got one whose m^T m is off the identity by "
-                f"{gap:.1e}. Write its entries in full float64, or change the basis so that it is orthogonal."
+                f"Matrices makes a group of orthogonal matrices; got one whose m^T m is off the identity "
+                f"by {gap:.1e}. Write its entries in full float64, or change the basis so that it is orthogonal."
             )
         _closure(self)
 
-    dim = property(lambda self: self.given.array.shape[-1])
-    order = property(lambda self: len(_closure(self)))
+    @property
+    def dim(self):
+        return self.given.array.shape[-1]
+
+    @property
+    def order(self):
+        return len(_closure(self))
 
     def generators(self):
         return self.given.array
@@ -65,8 +69,13 @@ class Permutations(Finite):
     def __init__(self, generators: Sequence[Sequence[int]]):
         self.given = Frozen(_stack_of_permutations(generators))
 
-    dim = property(lambda self: self.given.array.shape[1])
-    order = property(lambda self: math.prod(len(factor) for factor in _transversals(self)))
+    @property
+    def dim(self):
+        return self.given.array.shape[1]
+
+    @property
+    def order(self):
+        return math.prod(len(factor) for factor in _transversals(self))
 
     def generators(self):
         return permutation_matrices(self.given.array)
@@ -93,7 +102,7 @@ def _closure(group: Matrices) -> np.ndarray:
     found = closure(group.given.array, group.limit)
     if found is None:
         raise Refusal(
-            f"Matrices generates a finite group; these {len(group.given.array)} matrices have not closed at "
+            f"Matrices makes a finite group; these {len(group.given.array)} matrices have not closed at "
             f"{group.limit} elements. Check for an angle that is not a fraction of a turn, or raise `limit=`."
         )
     return readonly(found)
@@ -104,7 +113,8 @@ def _transversals(group: Permutations) -> tuple[np.ndarray, ...]:
     """The transversals of the stabiliser chain (Schreier–Sims), identity first in each."""
     from sympy.combinatorics import Permutation, PermutationGroup
 
-    chain = PermutationGroup([Permutation(list(map(int, p))) for p in group.given.array]).basic_transversals
+    made = PermutationGroup([Permutation(list(map(int, p))) for p in group.given.array])
+    chain: list = made.basic_transversals or []
     factors = [np.array(sorted(p.array_form for p in factor.values())) for factor in chain]
     return tuple(factor.reshape(-1, group.dim) for factor in factors)
 
@@ -113,7 +123,7 @@ def _stack_of_squares(generators) -> np.ndarray:
     try:
         found = np.array(generators, dtype=np.float64)
     except (TypeError, ValueError):
-        found = np.zeros(0)
+        raise Refusal("Matrices takes square matrices of one size; got something else among them.") from None
     if found.ndim != 3 or found.shape[1] != found.shape[2] or found.size == 0:
         raise Refusal(
             f"Matrices takes square matrices of one size, stacked as (m, d, d); got an array of shape "

@@ -1,119 +1,18 @@
-"""What acts: compact groups of orthogonal matrices, with exactly Haar draws."""
+"""What acts: the named groups of orthogonal matrices, each with exactly Haar draws."""
 
-import abc
 import math
-from functools import lru_cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt
-from scipy.linalg import block_diag, expm
+from jaxtyping import Float, Int
 
-from haarflow.algebra.tables import (
-    Constant,
-    closure,
-    fits,
-    match,
-    permutation_matrices,
-    readonly,
-    static,
-    whole,
-)
+from haarflow.algebra.checks import fits, whole
+from haarflow.algebra.kinds import Finite, Group
+from haarflow.algebra.tables import blocks, permutation_matrices, static
 from haarflow.algebra.torus import torus
 from haarflow.errors import Refusal
-
-Key = PRNGKeyArray | UInt[Array, "2"]
-Matrix = Float[Array | np.ndarray, "d d"]
-Classes = tuple[Float[np.ndarray, "q d d"], Float[np.ndarray, " q"]]
-
-
-class Group(Constant):
-    """A compact group of orthogonal matrices d × d; `generators()` and `lie_algebra()` together generate it."""
-
-    @property
-    @abc.abstractmethod
-    def dim(self) -> int:
-        """The size d of the natural matrices."""
-
-    @abc.abstractmethod
-    def haar(self, key: Key, n: int) -> Float[Array, "n d d"]:
-        """n independent draws, exactly Haar."""
-
-    @abc.abstractmethod
-    def generators(self) -> Float[np.ndarray, "m d d"]:
-        """Finitely many elements that generate the group together with the exponentials of its Lie algebra."""
-
-    def lie_algebra(self) -> Float[np.ndarray, "l d d"]:
-        """A basis of the Lie algebra, skew matrices; empty for finite groups."""
-        return np.zeros((0, self.dim, self.dim))
-
-    @abc.abstractmethod
-    def classes(self, degree: int) -> Classes:
-        """Elements and weights that integrate every class function of weights up to the degree exactly."""
-
-    @classmethod
-    @abc.abstractmethod
-    def examples(cls) -> list["Group"]:
-        """Small lopsided members, on which the laws are tested."""
-
-    def probes(self) -> Float[np.ndarray, "m d d"]:
-        """A few elements in float64 on which representations are checked: generators, flows, and their words."""
-        lie = self.lie_algebra()
-        flows = [
-            expm(np.tensordot(np.cos(1.0 + c + np.arange(len(lie))), lie, 1))
-            for c in range(2 * bool(len(lie)))
-        ]
-        letters = [*self.generators()[:4], *flows]
-        words = [a @ b for a, b in zip(letters, [*letters[1:], *letters[:1]], strict=True)]
-        return np.stack([np.eye(self.dim), *letters, *words])
-
-    def __mul__(self, other: "Group") -> "Group":
-        return product(self, other)
-
-
-class Finite(Group):
-    """A finite group: its elements can be listed, identity first, while the list fits in memory."""
-
-    @property
-    @abc.abstractmethod
-    def order(self) -> int:
-        """The number of elements."""
-
-    def listed(self) -> Float[np.ndarray, "order d d"]:
-        """The elements, identity first, made afresh; `elements()` remembers them."""
-        found = closure(self.generators(), self.order)
-        if found is None or len(found) != self.order:
-            raise Refusal(
-                f"{self} has {self.order} elements by its formula; its generators make another number."
-            )
-        return found
-
-    def elements(self) -> Float[np.ndarray, "order d d"]:
-        """All elements in float64, identity first."""
-        return _elements(self)
-
-    def index(self, g: Matrix) -> Int[Array, ""] | int:
-        """The position of g among the elements; under jit, of the element nearest to g."""
-        if isinstance(g, jax.Array):
-            gaps = jnp.asarray(self.elements(), g.dtype) - g[None]
-            return jnp.argmin(jnp.sum(gaps**2, axis=(1, 2)))
-        found = int(match(self.elements(), np.asarray(g, np.float64)[None], tol=1e-6)[0])
-        if found < 0:
-            raise Refusal(f"{self} acts through its own elements; got a matrix that is none of them:\n{g}")
-        return found
-
-    def haar(self, key, n):
-        return jnp.asarray(self.elements())[jax.random.randint(key, (n,), 0, self.order)]
-
-    def classes(self, degree):
-        return self.elements(), np.full(self.order, 1.0 / self.order)
-
-
-@lru_cache(maxsize=32)
-def _elements(group: Finite) -> Float[np.ndarray, "order d d"]:
-    fits(f"The list of elements of {group}", group.order, group.dim, group.dim)
-    return readonly(group.listed())
 
 
 class Trivial(Finite):
@@ -121,8 +20,13 @@ class Trivial(Finite):
 
     n: int = static(converter=whole)
 
-    dim = property(lambda self: self.n)
-    order = property(lambda self: 1)
+    @property
+    def dim(self):
+        return self.n
+
+    @property
+    def order(self):
+        return 1
 
     def generators(self):
         return np.zeros((0, self.n, self.n))
@@ -137,8 +41,13 @@ class Cyclic(Finite):
 
     n: int = static(converter=whole)
 
-    dim = property(lambda self: self.n)
-    order = property(lambda self: self.n)
+    @property
+    def dim(self):
+        return self.n
+
+    @property
+    def order(self):
+        return self.n
 
     def generators(self):
         return np.roll(np.eye(self.n), 1, axis=0)[None]
@@ -156,8 +65,13 @@ class Rotations(Finite):
 
     n: int = static(converter=whole)
 
-    dim = property(lambda self: 2)
-    order = property(lambda self: self.n)
+    @property
+    def dim(self):
+        return 2
+
+    @property
+    def order(self):
+        return self.n
 
     def generators(self):
         return _turns(np.array([1.0]), self.n)
@@ -175,8 +89,13 @@ class Dihedral(Finite):
 
     n: int = static(converter=whole)
 
-    dim = property(lambda self: 2)
-    order = property(lambda self: 2 * self.n)
+    @property
+    def dim(self):
+        return 2
+
+    @property
+    def order(self):
+        return 2 * self.n
 
     def generators(self):
         return np.concatenate([_turns(np.array([1.0]), self.n), np.diag([1.0, -1.0])[None]])
@@ -195,8 +114,13 @@ class Symmetric(Finite):
 
     n: int = static(converter=whole)
 
-    dim = property(lambda self: self.n)
-    order = property(lambda self: math.factorial(self.n))
+    @property
+    def dim(self):
+        return self.n
+
+    @property
+    def order(self):
+        return math.factorial(self.n)
 
     def generators(self):
         return permutation_matrices(_swap_and_shift(self.n))
@@ -208,13 +132,14 @@ class Symmetric(Finite):
         """One element for each cycle type, weighted by the share of its class."""
         from sympy.utilities.iterables import partitions
 
-        kinds = [dict(kind) for kind in partitions(self.n)]
+        found: Any = partitions(self.n)
+        kinds = [dict(kind) for kind in found]
         fits(f"The list of classes of {self}", len(kinds), self.n, self.n)
         shifts = [
             [np.roll(np.eye(s), 1, axis=0) for s, c in kind.items() for _ in range(c)] for kind in kinds
         ]
         sizes = [math.prod(s**c * math.factorial(c) for s, c in kind.items()) for kind in kinds]
-        return np.stack([block_diag(*blocks) for blocks in shifts]), np.array([1 / size for size in sizes])
+        return np.stack([blocks(*cycles) for cycles in shifts]), np.array([1 / size for size in sizes])
 
     @classmethod
     def examples(cls):
@@ -222,12 +147,17 @@ class Symmetric(Finite):
 
 
 class Alternating(Finite):
-    """A_n, the even permutations of the n coordinates of R^n; generated by (0 1 2) and a longest odd cycle."""
+    """A_n, the even permutations of the n coordinates of R^n; made by (0 1 2) and an odd cycle."""
 
     n: int = static(converter=whole)
 
-    dim = property(lambda self: self.n)
-    order = property(lambda self: max(1, math.factorial(self.n) // 2))
+    @property
+    def dim(self):
+        return self.n
+
+    @property
+    def order(self):
+        return max(1, math.factorial(self.n) // 2)
 
     def generators(self):
         if self.n < 3:
@@ -253,8 +183,13 @@ class Signs(Finite):
 
     n: int = static(converter=whole)
 
-    dim = property(lambda self: self.n)
-    order = property(lambda self: 2**self.n)
+    @property
+    def dim(self):
+        return self.n
+
+    @property
+    def order(self):
+        return 2**self.n
 
     def generators(self):
         return np.eye(self.n)[None] - 2 * np.eye(self.n)[:, :, None] * np.eye(self.n)[:, None, :]
@@ -268,12 +203,17 @@ class Signs(Finite):
 
 
 class Hyperoctahedral(Finite):
-    """B_n, the signed permutations of the n coordinates of R^n; generated by a swap, the shift and one sign."""
+    """B_n, the signed permutations of the n coordinates of R^n; made by a swap, the shift, one sign."""
 
     n: int = static(converter=whole)
 
-    dim = property(lambda self: self.n)
-    order = property(lambda self: 2**self.n * math.factorial(self.n))
+    @property
+    def dim(self):
+        return self.n
+
+    @property
+    def order(self):
+        return 2**self.n * math.factorial(self.n)
 
     def generators(self):
         return np.concatenate([Symmetric(self.n).generators(), Signs(self.n).generators()[:1]])
@@ -292,7 +232,9 @@ class Orthogonal(Group):
 
     n: int = static(converter=whole)
 
-    dim = property(lambda self: self.n)
+    @property
+    def dim(self):
+        return self.n
 
     def haar(self, key, n):
         q, r = jnp.linalg.qr(jax.random.normal(key, (n, self.n, self.n)))
@@ -324,7 +266,9 @@ class SpecialOrthogonal(Group):
 
     n: int = static(converter=whole)
 
-    dim = property(lambda self: self.n)
+    @property
+    def dim(self):
+        return self.n
 
     def haar(self, key, n):
         """Haar on O(n), then the first column times the determinant: this commutes with left rotation."""
@@ -352,71 +296,6 @@ class SpecialOrthogonal(Group):
     @classmethod
     def examples(cls):
         return [cls(2), cls(3), cls(4)]
-
-
-class Pair(Group):
-    """The direct product of two groups: block-diagonal matrices on the sum of the two spaces."""
-
-    a: Group = static()
-    b: Group = static()
-
-    dim = property(lambda self: self.a.dim + self.b.dim)
-
-    def haar(self, key, n):
-        left, right = jax.random.split(key)
-        pairs = self.a.haar(left, n), self.b.haar(right, n)
-        return jax.vmap(jax.scipy.linalg.block_diag)(*pairs)
-
-    def generators(self):
-        return self._blocks(self.a.generators(), self.b.generators(), np.eye)
-
-    def lie_algebra(self):
-        return self._blocks(self.a.lie_algebra(), self.b.lie_algebra(), lambda d: np.zeros((d, d)))
-
-    def classes(self, degree):
-        (left, u), (right, v) = self.a.classes(degree), self.b.classes(degree)
-        return np.stack([block_diag(g, h) for g in left for h in right]), np.outer(u, v).ravel()
-
-    def part(self, g: Matrix, side: int) -> Float[Array | np.ndarray, "_ _"]:
-        """The factor of g in the first (0) or the second (1) group."""
-        return g[self.a.dim :, self.a.dim :] if side else g[: self.a.dim, : self.a.dim]
-
-    def _blocks(self, left, right, rest):
-        rows = [block_diag(g, rest(self.b.dim)) for g in left] + [
-            block_diag(rest(self.a.dim), h) for h in right
-        ]
-        return np.stack(rows) if rows else np.zeros((0, self.dim, self.dim))
-
-
-class Product(Pair, Finite):
-    """The direct product of two finite groups, block-diagonal; `a * b` makes the right product of any two."""
-
-    order = property(lambda self: self.a.order * self.b.order)
-
-    def __check_init__(self):
-        if not (isinstance(self.a, Finite) and isinstance(self.b, Finite)):
-            raise Refusal(f"Product is of finite groups; got {self.a} and {self.b}. Write `product(a, b)`.")
-
-    def listed(self):
-        return np.stack([block_diag(g, h) for g in self.a.elements() for h in self.b.elements()])
-
-    @classmethod
-    def examples(cls):
-        return [cls(Cyclic(2), Symmetric(3)), cls(Signs(1), Rotations(3))]
-
-
-class InfiniteProduct(Pair):
-    """The direct product of two groups of which one at least is infinite."""
-
-    @classmethod
-    def examples(cls):
-        return [cls(Symmetric(2), SpecialOrthogonal(3))]
-
-
-def product(a: Group, b: Group) -> Group:
-    """The direct product, block-diagonal on the sum of the two spaces."""
-    finite = isinstance(a, Finite) and isinstance(b, Finite)
-    return Product(a, b) if finite else InfiniteProduct(a, b)
 
 
 def _swap_and_shift(n: int) -> Int[np.ndarray, "m n"]:

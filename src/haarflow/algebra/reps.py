@@ -2,6 +2,7 @@
 
 import abc
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import ClassVar
 
@@ -12,41 +13,23 @@ import scipy.linalg
 from jaxtyping import Array, Float, Int
 
 from haarflow.algebra import fixed
-from haarflow.algebra.groups import (
-    Cyclic,
-    Dihedral,
-    Finite,
-    Group,
-    Hyperoctahedral,
-    Pair,
-    SpecialOrthogonal,
-    Symmetric,
-    product,
-)
-from haarflow.algebra.tables import (
-    TOLERANCE,
-    Constant,
-    fits,
-    off_orthogonal,
-    readonly,
-    signed_permutation,
-    static,
-    whole,
-)
+from haarflow.algebra.checks import fits, largest, refuse_broken, refuse_infinite, refuse_skewed, whole
+from haarflow.algebra.groups import Cyclic, Dihedral, Hyperoctahedral, SpecialOrthogonal, Symmetric
+from haarflow.algebra.kinds import Finite, Group, Matrix
+from haarflow.algebra.tables import Constant, blocks, readonly, signed_permutation, static
 from haarflow.errors import Refusal
 
-Matrix = Float[Array | np.ndarray, "_ _"]
-Vectors = Float[Array | np.ndarray, "*b k"]
+Vectors = Float[Array, "*b k"] | Float[np.ndarray, "*b k"]
 Signed = tuple[Int[np.ndarray, " k"], Float[np.ndarray, " k"]]
 
 
 class Rep(Constant):
-    """An orthogonal representation of a group on R^k; NumPy in gives NumPy float64 out, JAX in gives JAX out."""
+    """An orthogonal representation on R^k; a NumPy element gives NumPy float64, a JAX element gives JAX."""
 
     group: Group = static()
 
     proven: ClassVar[bool] = False
-    """True where the products are kept by construction; every other representation is checked when made."""
+    """True where products are kept by construction; every other representation is checked when made."""
 
     @property
     @abc.abstractmethod
@@ -59,7 +42,7 @@ class Rep(Constant):
 
     @classmethod
     @abc.abstractmethod
-    def examples(cls) -> list["Rep"]:
+    def examples(cls) -> Sequence["Rep"]:
         """Small lopsided members, on which the laws are tested."""
 
     def __check_init__(self):
@@ -69,7 +52,8 @@ class Rep(Constant):
     def derivative(self, a: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "k k"]:
         """The representation of the Lie algebra: the derivative of rho(exp(t a)) at t = 0."""
         step = 1e-3
-        log = scipy.linalg.logm(np.asarray(self(scipy.linalg.expm(step * a)))).real / step
+        near = self(np.asarray(scipy.linalg.expm(step * a)))
+        log = np.real(np.asarray(scipy.linalg.logm(near))) / step
         return (log - log.T) / 2
 
     def signed(self, g: Float[np.ndarray, "d d"]) -> Signed | None:
@@ -80,29 +64,32 @@ class Rep(Constant):
         """The images p of a rho(g) that sends e_i to e_{p(i)}."""
         found = self.signed(g)
         if found is None or np.any(found[1] < 0):
-            raise Refusal(
-                f"{self} does not permute the coordinates at this element. Write `rep(g)` for its matrix."
-            )
+            raise Refusal(f"{self} does not permute the coordinates here. Write `rep(g)` for the matrix.")
         return found[0]
 
     def character(self, g: Float[np.ndarray, "d d"]) -> float:
         """The trace of rho(g)."""
-        return float(np.trace(self(g)))
+        return float(np.trace(np.asarray(self(g))))
 
     def apply(self, g: Matrix, z: Vectors) -> Vectors:
         """rho(g) z, for one vector or a batch of rows."""
         return z @ self(g).T
+
+    def listed(self) -> Float[np.ndarray, "order k k"]:
+        """rho at every element, made afresh; `matrices()` remembers them."""
+        assert isinstance(self.group, Finite)
+        return np.stack([np.asarray(self(g)) for g in self.group.elements()])
 
     def matrices(self) -> Float[np.ndarray, "order k k"]:
         """rho at every element of a finite group, in the order of `group.elements()`."""
         return _matrices(self)
 
     def orbits(self) -> Signed:
-        """The orbit of each coordinate and its sign in it, −1 where no fixed vector reaches: the tied parameters."""
+        """The orbit of each coordinate, −1 where only zero is fixed, and its sign: the tied parameters."""
         found = _signed_generators(self)
         if found is None:
             raise Refusal(
-                f"{self} does not permute coordinates up to sign. Write `fixed_basis()` for what it fixes."
+                f"{self} does more than permute and flip coordinates. Write `fixed_basis()` instead."
             )
         return fixed.orbits(*found)
 
@@ -112,7 +99,6 @@ class Rep(Constant):
 
     def fixed_projector(self) -> Float[np.ndarray, "k k"]:
         """The orthogonal projector on the vectors that the group fixes: the Haar average of rho."""
-        fits(f"The projector of {self}", self.dim, self.dim)
         return _fixed_projector(self)
 
     def project(self, z: Vectors) -> Vectors:
@@ -133,12 +119,10 @@ class Rep(Constant):
         return Sum(_shared(self, other), self, other)
 
     def __mul__(self, other: "Rep | int") -> "Rep":
-        if isinstance(other, Rep):
-            return Tensor(_shared(self, other), self, other)
-        return int(other) * self
+        return Tensor(_shared(self, other), self, other) if isinstance(other, Rep) else other * self
 
     def __rmul__(self, times: int) -> "Rep":
-        return self if times == 1 else Tensor(self.group, Fixed(self.group, times), self)
+        return self if whole(times) == 1 else Fixed(self.group, times) * self
 
     def __pow__(self, power: int) -> "Rep":
         return self if whole(power) == 1 else self * self ** (power - 1)
@@ -150,9 +134,12 @@ class Fixed(Rep):
     k: int = static(converter=whole, default=1)
 
     proven: ClassVar[bool] = True
-    dim = property(lambda self: self.k)
 
-    def __call__(self, g):
+    @property
+    def dim(self):
+        return self.k
+
+    def __call__(self, g: Matrix) -> Matrix:
         return jnp.eye(self.k, dtype=g.dtype) if isinstance(g, jax.Array) else np.eye(self.k)
 
     def derivative(self, a):
@@ -164,8 +151,11 @@ class Fixed(Rep):
     def character(self, g):
         return float(self.k)
 
-    def apply(self, g, z):
+    def apply(self, g: Matrix, z: Vectors) -> Vectors:
         return z
+
+    def __repr__(self):
+        return f"trivial({self.group}, {self.k})"
 
     @classmethod
     def examples(cls):
@@ -176,13 +166,19 @@ class Natural(Rep):
     """The representation by the group's own matrices."""
 
     proven: ClassVar[bool] = True
-    dim = property(lambda self: self.group.dim)
 
-    def __call__(self, g):
+    @property
+    def dim(self):
+        return self.group.dim
+
+    def __call__(self, g: Matrix) -> Matrix:
         return g if isinstance(g, jax.Array) else np.asarray(g, np.float64)
 
     def derivative(self, a):
-        return np.asarray(a, np.float64)
+        return np.array(a, np.float64)
+
+    def __repr__(self):
+        return f"natural({self.group})"
 
     @classmethod
     def examples(cls):
@@ -196,14 +192,18 @@ class Sum(Rep):
     b: Rep = static()
 
     proven: ClassVar[bool] = True
-    dim = property(lambda self: self.a.dim + self.b.dim)
 
-    def __call__(self, g):
-        blocks = self.a(g), self.b(g)
-        return (jax.scipy.linalg if isinstance(g, jax.Array) else scipy.linalg).block_diag(*blocks)
+    @property
+    def dim(self):
+        return self.a.dim + self.b.dim
+
+    def __call__(self, g: Matrix) -> Matrix:
+        if isinstance(g, jax.Array):
+            return jax.scipy.linalg.block_diag(self.a(g), self.b(g))
+        return blocks(np.asarray(self.a(g)), np.asarray(self.b(g)))
 
     def derivative(self, a):
-        return scipy.linalg.block_diag(self.a.derivative(a), self.b.derivative(a))
+        return blocks(self.a.derivative(a), self.b.derivative(a))
 
     def signed(self, g):
         a, b = self.a.signed(g), self.b.signed(g)
@@ -214,15 +214,21 @@ class Sum(Rep):
     def character(self, g):
         return self.a.character(g) + self.b.character(g)
 
-    def apply(self, g, z):
+    def apply(self, g: Matrix, z: Vectors) -> Vectors:
         parts = self.a.apply(g, z[..., : self.a.dim]), self.b.apply(g, z[..., self.a.dim :])
-        return _numbers(*parts).concatenate(parts, axis=-1)
+        numpy = all(isinstance(part, np.ndarray) for part in parts)
+        return (np if numpy else jnp).concatenate(parts, axis=-1)
+
+    def __repr__(self):
+        return f"({self.a} + {self.b})"
 
     @classmethod
     def examples(cls):
+        s, d = natural(Symmetric(3)), natural(Dihedral(4))
         return [
-            natural(Symmetric(3)) + trivial(Symmetric(3), 2),
-            natural(Dihedral(4)) + natural(Dihedral(4)) ** 2,
+            s + trivial(s.group, 2),
+            d + d**2,
+            natural(SpecialOrthogonal(2)) + trivial(SpecialOrthogonal(2)),
         ]
 
 
@@ -233,9 +239,12 @@ class Tensor(Rep):
     b: Rep = static()
 
     proven: ClassVar[bool] = True
-    dim = property(lambda self: self.a.dim * self.b.dim)
 
-    def __call__(self, g):
+    @property
+    def dim(self):
+        return self.a.dim * self.b.dim
+
+    def __call__(self, g: Matrix) -> Matrix:
         a, b = self.a(g), self.b(g)
         return (a[:, None, :, None] * b[None, :, None, :]).reshape(self.dim, self.dim)
 
@@ -252,53 +261,18 @@ class Tensor(Rep):
     def character(self, g):
         return self.a.character(g) * self.b.character(g)
 
-    def apply(self, g, z):
+    def apply(self, g: Matrix, z: Vectors) -> Vectors:
         """a(g) Z b(g)^T, on the matrix Z of each row."""
-        matrix = self.b.apply(g, z.reshape(*z.shape[:-1], self.a.dim, self.b.dim))
-        moved = self.a.apply(g, matrix.swapaxes(-1, -2)).swapaxes(-1, -2)
-        return moved.reshape(z.shape)
+        turned = self.b.apply(g, z.reshape(*z.shape[:-1], self.a.dim, self.b.dim))
+        return self.a.apply(g, turned.swapaxes(-1, -2)).swapaxes(-1, -2).reshape(z.shape)
+
+    def __repr__(self):
+        return f"{self.a} * {self.b}"
 
     @classmethod
     def examples(cls):
         s, o = natural(Symmetric(3)), natural(SpecialOrthogonal(3))
         return [s.hom(s + trivial(s.group)), 2 * natural(Dihedral(3)), o**2, natural(Hyperoctahedral(2)) ** 2]
-
-
-class Lifted(Rep):
-    """A representation of one factor, seen as one of a direct product."""
-
-    inner: Rep = static()
-    side: int = static()
-
-    proven: ClassVar[bool] = True
-    dim = property(lambda self: self.inner.dim)
-
-    def __call__(self, g):
-        return self.inner(self._part(g))
-
-    def derivative(self, a):
-        return self.inner.derivative(self._part(a))
-
-    def signed(self, g):
-        return self.inner.signed(self._part(g))
-
-    def character(self, g):
-        return self.inner.character(self._part(g))
-
-    def apply(self, g, z):
-        return self.inner.apply(self._part(g), z)
-
-    def _part(self, g):
-        assert isinstance(self.group, Pair)
-        return self.group.part(g, self.side)
-
-    @classmethod
-    def examples(cls):
-        both = product(Symmetric(2), SpecialOrthogonal(3))
-        return [
-            lift(natural(SpecialOrthogonal(3)), both, 1),
-            lift(natural(Cyclic(3)), Cyclic(3) * Cyclic(2), 0),
-        ]
 
 
 def trivial(group: Group, k: int = 1) -> Rep:
@@ -309,16 +283,6 @@ def trivial(group: Group, k: int = 1) -> Rep:
 def natural(group: Group) -> Rep:
     """The representation of a group by its own matrices."""
     return Natural(group)
-
-
-def lift(rep: Rep, group: Group, side: int) -> Rep:
-    """A representation of the first (0) or second (1) factor of a direct product, as one of the product."""
-    if not isinstance(group, Pair) or side not in (0, 1) or (group.a, group.b)[side] != rep.group:
-        raise Refusal(
-            f"lift takes a representation of factor 0 or 1 of a direct product; got one of {rep.group}, for factor "
-            f"{side} of {group}. Write `lift(natural(a), a * b, 0)`."
-        )
-    return Lifted(group, rep, side)
 
 
 def character_dimension(rep: Rep) -> int:
@@ -332,37 +296,15 @@ def character_dimension(rep: Rep) -> int:
 
 
 def check(rep: Rep) -> None:
-    """Refuse matrices that are not orthogonal, or that do not keep products, at a few elements and their words."""
+    """Refuse matrices that are not orthogonal or do not keep products, at a few elements and their words."""
     probes = rep.group.probes()
     images = [np.asarray(rep(g)) for g in probes]
-    if any(image.shape != (rep.dim, rep.dim) for image in images):
-        shapes = {image.shape for image in images}
+    shapes = {image.shape for image in images}
+    if shapes != {(rep.dim, rep.dim)}:
         raise Refusal(f"A representation on R^{rep.dim} gives matrices {rep.dim} × {rep.dim}; got {shapes}.")
-    refuse_skewed(off_orthogonal(np.stack(images)))
-    gaps = [
-        np.max(np.abs(rep(g @ h) - a @ b))
-        for g, a in zip(probes, images, strict=True)
-        for h, b in zip(probes, images, strict=True)
-    ]
-    refuse_broken(rep.group, float(max(gaps)))
-
-
-def refuse_skewed(gap: float) -> None:
-    """Refuse a representation whose matrices are not orthogonal."""
-    if not gap <= 1e2 * TOLERANCE:
-        raise Refusal(
-            f"A representation is by orthogonal matrices; got rho(g)^T rho(g) off the identity by {gap:.1e}. "
-            "Change the basis of R^k to one that the group turns rigidly."
-        )
-
-
-def refuse_broken(group: Group, gap: float) -> None:
-    """Refuse a representation that does not keep products."""
-    if not gap <= 1e2 * TOLERANCE:
-        raise Refusal(
-            f"A representation keeps products, rho(gh) = rho(g) rho(h); on {group} it is off by {gap:.1e}. "
-            "Check the order of the elements or generators, and that rho(g) sends e_i to the moved e_i."
-        )
+    refuse_skewed(np.stack(images))
+    pairs = list(zip(probes, images, strict=True))
+    refuse_broken(rep.group, max(largest(np.asarray(rep(g @ h)) - a @ b) for g, a in pairs for h, b in pairs))
 
 
 def _shared(a: Rep, b: Rep) -> Group:
@@ -374,16 +316,10 @@ def _shared(a: Rep, b: Rep) -> Group:
     return a.group
 
 
-def _numbers(*arrays):
-    return jnp if any(isinstance(array, jax.Array) for array in arrays) else np
-
-
 def _signed_generators(rep: Rep) -> tuple[np.ndarray, np.ndarray] | None:
     """The signed permutations of the generators; None when there is anything else to the group."""
-    if len(rep.group.lie_algebra()):
-        return None
     found = [rep.signed(g) for g in rep.group.generators()]
-    if any(move is None for move in found):
+    if len(rep.group.lie_algebra()) or any(move is None for move in found):
         return None
     moves = [move for move in found if move is not None] or [(np.arange(rep.dim), np.ones(rep.dim))]
     return np.stack([images for images, _ in moves]), np.stack([signs for _, signs in moves])
@@ -391,12 +327,10 @@ def _signed_generators(rep: Rep) -> tuple[np.ndarray, np.ndarray] | None:
 
 @lru_cache(maxsize=32)
 def _matrices(rep: Rep) -> Float[np.ndarray, "order k k"]:
-    if not isinstance(rep.group, Finite):
-        raise Refusal(
-            f"Matrices are listed for finite groups; got {rep.group}. Draw `haar(key, n)` and write `rep(g)` for each."
-        )
+    refuse_infinite("The list of matrices", rep.group)
+    assert isinstance(rep.group, Finite)
     fits(f"The list of matrices of {rep}", rep.group.order, rep.dim, rep.dim)
-    return readonly(np.stack([np.asarray(rep(g)) for g in rep.group.elements()]))
+    return readonly(rep.listed())
 
 
 @lru_cache(maxsize=64)
@@ -404,7 +338,7 @@ def _fixed_basis(rep: Rep) -> Float[np.ndarray, "k m"]:
     found = _signed_generators(rep)
     if found is not None:
         return readonly(fixed.orbit_basis(*fixed.orbits(*found)))
-    fits(f"The generators of {rep}", rep.dim, rep.dim)
+    fits(f"A matrix of {rep}", rep.dim, rep.dim)
     moves = (np.asarray(rep(g)) - np.eye(rep.dim) for g in rep.group.generators())
     turns = (rep.derivative(a) for a in rep.group.lie_algebra())
     return readonly(fixed.null_basis([*moves, *turns], rep.dim))
@@ -412,5 +346,6 @@ def _fixed_basis(rep: Rep) -> Float[np.ndarray, "k m"]:
 
 @lru_cache(maxsize=32)
 def _fixed_projector(rep: Rep) -> Float[np.ndarray, "k k"]:
+    fits(f"The projector of {rep}", rep.dim, rep.dim)
     basis = rep.fixed_basis()
     return readonly(basis @ basis.T)

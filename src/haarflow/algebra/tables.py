@@ -1,20 +1,14 @@
-"""Finite sets of points and matrices: frozen so that they can be hashed, matched, and closed under products."""
+"""Finite sets of points and matrices: frozen so that they can be hashed, matched, closed under products."""
 
 import dataclasses
-import operator
 from collections.abc import Iterable
 
 import equinox as eqx
 import numpy as np
+import scipy.linalg
 from jaxtyping import Float, Int
 
-from haarflow.errors import Refusal
-
-MOST = 2**26
-"""The most numbers (half a gigabyte in float64) that one table of matrices may hold."""
-
-TOLERANCE = 1e-8
-"""Two matrices are the same, and a matrix is orthogonal, when no entry is off by more than this."""
+from haarflow.algebra.checks import TOLERANCE
 
 
 class Constant(eqx.Module):
@@ -58,35 +52,6 @@ def readonly(array: np.ndarray) -> np.ndarray:
     """The array itself, closed for writing, so that a cache can hand it out."""
     array.flags.writeable = False
     return array
-
-
-def whole(number) -> int:
-    """A whole number of at least one."""
-    try:
-        value = operator.index(number)
-    except TypeError:
-        value = 0
-    if value < 1 or isinstance(number, bool):
-        raise Refusal(f"A size in a group or a representation is a whole number >= 1; got {number!r}.")
-    return value
-
-
-def fits(owner: str, *shape: int) -> None:
-    """Refuse a table that would not fit in memory."""
-    entries = float(np.prod([float(s) for s in shape]))
-    if entries > MOST:
-        raise Refusal(
-            f"{owner} would hold {' x '.join(map(str, shape))} = {entries:.1e} numbers; at most {MOST:.1e} are "
-            "listed. Work with `generators()`, `haar(key, n)` and `fixed_basis()`, which need no list."
-        )
-
-
-def off_orthogonal(matrices: Float[np.ndarray, "m k k"]) -> float:
-    """The largest entry of m^T m − I, over all the matrices."""
-    if matrices.size == 0:
-        return 0.0
-    gram = np.swapaxes(matrices, -1, -2) @ matrices
-    return float(np.max(np.abs(gram - np.eye(matrices.shape[-1]))))
 
 
 def match(
@@ -150,6 +115,11 @@ def signed_permutation(
     if np.count_nonzero(matrix) != len(index) or not np.all(np.abs(signs) == 1.0):
         return None
     return index, signs
+
+
+def blocks(*matrices: Float[np.ndarray, "_ _"]) -> Float[np.ndarray, "k k"]:
+    """The block-diagonal matrix."""
+    return np.asarray(scipy.linalg.block_diag(*matrices))
 
 
 def _values(module: eqx.Module) -> tuple:

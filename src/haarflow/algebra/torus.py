@@ -4,9 +4,9 @@ from itertools import combinations
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import block_diag
 
-from haarflow.algebra.tables import fits
+from haarflow.algebra.checks import fits
+from haarflow.algebra.tables import blocks
 
 
 def torus(n: int, degree: int, sign: int) -> tuple[Float[np.ndarray, "q d d"], Float[np.ndarray, " q"]]:
@@ -18,13 +18,9 @@ def torus(n: int, degree: int, sign: int) -> tuple[Float[np.ndarray, "q d d"], F
     m = n // 2 - mirrored
     count = degree + 2 * n + 1
     fits(f"The grid of angles for SO({n})", count**m, n, n)
-    angles = np.stack(np.meshgrid(*[2 * np.pi * np.arange(count) / count] * m, indexing="ij"), -1).reshape(
-        -1, m
-    )
-    if m == 0:
-        angles = np.zeros((1, 0))
+    angles = 2 * np.pi / count * np.indices((count,) * m).reshape(m, -1).T
     rest = [np.diag([1.0, -1.0])] if mirrored else [np.eye(n % 2)]
-    elements = np.stack([block_diag(*map(_turn, row), *rest)[:n, :n] for row in angles])
+    elements = np.stack([blocks(*map(_turn, row), *rest) for row in angles])
     weights = _density(np.cos(angles), odd=bool(n % 2), mirrored=mirrored)
     return elements, weights / weights.sum()
 

@@ -1,0 +1,259 @@
+"""Representations that the user gives: by matrices, by a function of the element, or by moving points."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from haarflow.algebra.checks import fits, largest, refuse_broken, refuse_infinite, refuse_skewed, whole
+from haarflow.algebra.groups import Cyclic, Dihedral, Rotations, SpecialOrthogonal, Symmetric
+from haarflow.algebra.kinds import Finite, Group, Matrix
+from haarflow.algebra.reps import Rep, Vectors
+from haarflow.algebra.tables import Frozen, distinct, match, permutation_matrices, readonly, static
+from haarflow.errors import Refusal
+
+
+class Tabulated(Rep):
+    """A representation of a finite group by the matrices of its elements, in their order."""
+
+    table: Frozen = static()
+
+    proven: ClassVar[bool] = True
+
+    @property
+    def dim(self):
+        return self.table.array.shape[-1]
+
+    def __check_init__(self):
+        group, table = _finite(self.group, "A table of matrices"), self.table.array
+        _shaped("elements", table, (group.order, table.shape[-1], table.shape[-1]))
+        refuse_skewed(table)
+        for generator, edges in zip(group.generators(), _edges(group), strict=True):
+            refuse_broken(group, largest(table[edges] - table @ table[group.index(generator)]))
+
+    def __call__(self, g: Matrix) -> Matrix:
+        return _row(self.group, self.table, g)
+
+    def listed(self):
+        return self.table.array
+
+    @classmethod
+    def examples(cls):
+        signs = np.linalg.det(Symmetric(3).elements())[:, None, None]
+        return [cls(Symmetric(3), Frozen(signs)), cls(Cyclic(3), Frozen(Rotations(3).elements()))]
+
+
+class Permuting(Rep):
+    """A representation of a finite group that sends e_i to e_{p(i)}: one row p for each element."""
+
+    table: Frozen = static()
+
+    proven: ClassVar[bool] = True
+
+    @property
+    def dim(self):
+        return self.table.array.shape[-1]
+
+    def __check_init__(self):
+        group, table = _finite(self.group, "A table of permutations"), self.table.array
+        _shaped("elements", table, (group.order, table.shape[-1]))
+        for generator, edges in zip(group.generators(), _edges(group), strict=True):
+            refuse_broken(group, float(np.any(table[edges] != table[:, table[group.index(generator)]])))
+
+    def __call__(self, g: Matrix) -> Matrix:
+        images = _row(self.group, self.table, g)
+        if isinstance(images, np.ndarray):
+            return permutation_matrices(images)
+        return jnp.eye(self.dim, dtype=g.dtype)[images].T
+
+    def signed(self, g):
+        return np.asarray(_row(self.group, self.table, g)), np.ones(self.dim)
+
+    def character(self, g):
+        return float(np.sum(self.signed(g)[0] == np.arange(self.dim)))
+
+    def apply(self, g: Matrix, z: Vectors) -> Vectors:
+        back = (jnp if isinstance(g, jax.Array) else np).argsort(_row(self.group, self.table, g))
+        return z[..., back]
+
+    def listed(self):
+        return permutation_matrices(self.table.array)
+
+    @classmethod
+    def examples(cls):
+        turned = permutation(Cyclic(4), generators=[(1, 0, 2)])
+        return [turned, regular(Symmetric(3)), image(Dihedral(4), 3, 3), image(Dihedral(1), 3, 2)]
+
+
+class Formula(Rep):
+    """A representation by a function g (d, d) -> rho(g) (k, k); in jax.numpy to be used inside jit."""
+
+    function: Callable = static()
+    k: int = static(converter=whole)
+
+    @property
+    def dim(self):
+        return self.k
+
+    def __call__(self, g: Matrix) -> Matrix:
+        if isinstance(g, jax.Array):
+            return jnp.asarray(self.function(g), g.dtype)
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+            return np.asarray(self.function(np.asarray(g, np.float64)), np.float64)
+
+    @classmethod
+    def examples(cls):
+        return [cls(Dihedral(3), _determinant, 1), cls(SpecialOrthogonal(2), _double_angle, 2)]
+
+
+def represent(
+    group: Group,
+    function: Callable | None = None,
+    *,
+    dim: int | None = None,
+    elements=None,
+    generators=None,
+) -> Rep:
+    """Your own representation, checked: by a function of g, or by matrices.
+
+    A function takes g (d, d) to rho(g) (dim, dim). Matrices are those of all `group.elements()`, in their
+    order, or only those of `group.generators()`, which are then extended to the group.
+    """
+    if sum(given is not None for given in (function, elements, generators)) != 1:
+        raise Refusal(
+            "represent takes one of a function of g, `elements=` or `generators=`; got none or several."
+        )
+    if function is not None:
+        if dim is None:
+            raise Refusal(
+                "represent takes the size of rho(g) beside the function. Write `represent(g, f, dim=k)`."
+            )
+        return Formula(group, function, dim)
+    finite = _finite(group, "A table of matrices")
+    if elements is not None:
+        return Tabulated(finite, Frozen(_floats(elements)))
+    images = _floats(generators)
+    _shaped("generators", images, (len(finite.generators()), images.shape[-1], images.shape[-1]))
+    return Tabulated(finite, Frozen(_extended(finite, np.eye(images.shape[-1]), images, np.matmul)))
+
+
+def permutation(group: Group, points=None, *, elements=None, generators=None) -> Rep:
+    """A finite group that permutes 0 … k−1, checked: by points that it moves, or by lists of images.
+
+    Points are rows (k, d) of R^d that the group maps to each other. Images p, with p[i] the image of i, are
+    those under all `group.elements()`, in their order, or only under `group.generators()`.
+    """
+    finite = _finite(group, "A table of permutations")
+    if sum(given is not None for given in (points, elements, generators)) != 1:
+        raise Refusal("permutation takes one of points, `elements=` or `generators=`; got none or several.")
+    if points is not None:
+        return Permuting(finite, Frozen(_moved(finite, _floats(points))))
+    images = _permutations(elements if elements is not None else generators)
+    if generators is not None:
+        _shaped("generators", images, (len(finite.generators()), images.shape[-1]))
+        images = _extended(finite, np.arange(images.shape[-1]), images, lambda p, q: p[q])
+    return Permuting(finite, Frozen(images))
+
+
+def regular(group: Group) -> Rep:
+    """The left regular representation: one coordinate for each element h, sent to that of g h."""
+    finite = _finite(group, "The regular representation")
+    fits(f"The multiplication table of {group}", finite.order, finite.order)
+    moved = [match(finite.elements(), s @ finite.elements()) for s in finite.generators()]
+    return permutation(group, generators=np.array(moved, np.int64).reshape(-1, finite.order))
+
+
+def image(group: Group, h: int, w: int) -> Rep:
+    """Rotations and flips of the plane on the pixels of an h × w image, row-major, x right and y up."""
+    if group.dim != 2 or not isinstance(group, Finite) or np.any(group.elements() % 1):
+        raise Refusal(
+            f"An image is moved pixel by pixel by quarter turns and flips; got {group}. Write "
+            "`Rotations(4)`, `Rotations(2)`, `Dihedral(4)`, `Dihedral(2)` or `Dihedral(1)`."
+        )
+    if h != w and np.any(group.elements()[:, 0, 1]):
+        raise Refusal(
+            f"Quarter turns move square images; got {h} × {w} under {group}. Crop or pad the image."
+        )
+    y, x = np.meshgrid((whole(h) - 1) / 2 - np.arange(h), np.arange(whole(w)) - (w - 1) / 2, indexing="ij")
+    return permutation(group, np.stack([x.ravel(), y.ravel()], -1))
+
+
+@lru_cache(maxsize=32)
+def _edges(group: Finite) -> Int[np.ndarray, "m order"]:
+    """The Cayley graph: the position of g s, for every generator s and element g."""
+    rows = [match(group.elements(), group.elements() @ s) for s in group.generators()]
+    return readonly(np.array(rows, dtype=np.int64).reshape(len(rows), group.order))
+
+
+def _extended(group: Finite, identity: np.ndarray, images: np.ndarray, compose: Callable) -> np.ndarray:
+    """The images of all elements, carried from the identity along the Cayley graph."""
+    table: list = [identity] + [None] * (group.order - 1)
+    todo = [0]
+    for here in todo:
+        for image, edges in zip(images, _edges(group), strict=True):
+            there = int(edges[here])
+            if table[there] is None:
+                table[there] = compose(table[here], image)
+                todo.append(there)
+    return np.stack(table)
+
+
+def _moved(group: Finite, points: Float[np.ndarray, "k d"]) -> Int[np.ndarray, "order k"]:
+    if points.ndim != 2 or points.shape[1] != group.dim or len(distinct(points)) != len(points):
+        raise Refusal(
+            f"Points are different rows (k, {group.dim}) for {group}; got shape {points.shape}, or a repeat."
+        )
+    table = np.stack([match(points, points @ g.T, 1e-6) for g in group.elements()])
+    if np.any(table < 0):
+        raise Refusal(
+            f"A set of points is permuted when {group} maps it to itself; some image is not a point of it."
+        )
+    return table
+
+
+def _finite(group: Group, owner: str) -> Finite:
+    refuse_infinite(owner, group)
+    assert isinstance(group, Finite)
+    return group
+
+
+def _permutations(values) -> Int[np.ndarray, "m k"]:
+    found = _floats(values)
+    if found.ndim != 2 or np.any(np.sort(found, axis=1) != np.arange(found.shape[1])):
+        raise Refusal("A permutation holds each of 0 … k−1 once, in rows (m, k); got rows that do not.")
+    return found.astype(np.int64)
+
+
+def _floats(values) -> np.ndarray:
+    try:
+        return np.atleast_1d(np.array(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise Refusal(
+            "A representation takes an array of numbers; got rows of different lengths or words."
+        ) from None
+
+
+def _shaped(of: str, table: np.ndarray, shape: tuple[int, ...]) -> None:
+    if table.shape != shape:
+        raise Refusal(
+            f"A representation by its {of} takes an array of shape {shape} here; got {table.shape}. "
+            f"List one for each of `group.{of}()`, in that order."
+        )
+
+
+def _row(group: Group, table: Frozen, g: Matrix):
+    """The row of the table that belongs to g."""
+    assert isinstance(group, Finite)
+    return (jnp.asarray(table.array) if isinstance(g, jax.Array) else table.array)[group.index(g)]
+
+
+def _determinant(g):
+    return jnp.linalg.det(g)[None, None]
+
+
+def _double_angle(g):
+    return g @ g

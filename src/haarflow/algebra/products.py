@@ -1,0 +1,138 @@
+"""Direct products: two groups side by side, and the representations of each seen over both."""
+
+import math
+from typing import ClassVar
+
+import jax
+import numpy as np
+
+from haarflow.algebra.groups import Cyclic, Rotations, Signs, SpecialOrthogonal, Symmetric
+from haarflow.algebra.kinds import Finite, Group, Matrix
+from haarflow.algebra.reps import Rep, Vectors, natural
+from haarflow.algebra.tables import blocks, static
+from haarflow.errors import Refusal
+
+
+class Pair(Group):
+    """The direct product of two groups: block-diagonal matrices on the sum of the two spaces."""
+
+    a: Group = static()
+    b: Group = static()
+
+    @property
+    def dim(self):
+        return self.a.dim + self.b.dim
+
+    def haar(self, key, n):
+        left, right = jax.random.split(key)
+        pairs = self.a.haar(left, n), self.b.haar(right, n)
+        return jax.vmap(jax.scipy.linalg.block_diag)(*pairs)
+
+    def generators(self):
+        return self._blocks(self.a.generators(), self.b.generators(), np.eye)
+
+    def lie_algebra(self):
+        return self._blocks(self.a.lie_algebra(), self.b.lie_algebra(), lambda d: np.zeros((d, d)))
+
+    def classes(self, degree):
+        (left, u), (right, v) = self.a.classes(degree), self.b.classes(degree)
+        return np.stack([blocks(g, h) for g in left for h in right]), np.outer(u, v).ravel()
+
+    def part(self, g: Matrix, side: int) -> Matrix:
+        """The factor of g in the first (0) or the second (1) group."""
+        return g[self.a.dim :, self.a.dim :] if side else g[: self.a.dim, : self.a.dim]
+
+    def _blocks(self, left, right, rest):
+        rows = [blocks(g, rest(self.b.dim)) for g in left] + [blocks(rest(self.a.dim), h) for h in right]
+        return np.array(rows).reshape(-1, self.dim, self.dim)
+
+
+class Product(Pair, Finite):
+    """The direct product of two finite groups, block-diagonal; `a * b` makes the right product of any two."""
+
+    @property
+    def order(self):
+        return math.prod(factor.order for factor in self._factors())
+
+    def __check_init__(self):
+        self._factors()
+
+    def listed(self):
+        a, b = self._factors()
+        return np.stack([blocks(g, h) for g in a.elements() for h in b.elements()])
+
+    def _factors(self) -> tuple[Finite, Finite]:
+        if isinstance(self.a, Finite) and isinstance(self.b, Finite):
+            return self.a, self.b
+        raise Refusal(f"Product is of two finite groups; got {self.a} and {self.b}. Write `product(a, b)`.")
+
+    @classmethod
+    def examples(cls):
+        return [cls(Cyclic(2), Symmetric(3)), cls(Signs(1), Rotations(3))]
+
+
+class InfiniteProduct(Pair):
+    """The direct product of two groups of which one at least is infinite."""
+
+    @classmethod
+    def examples(cls):
+        return [cls(Symmetric(2), SpecialOrthogonal(3))]
+
+
+class Lifted(Rep):
+    """A representation of one factor, seen as one of a direct product."""
+
+    inner: Rep = static()
+    side: int = static()
+
+    proven: ClassVar[bool] = True
+
+    @property
+    def dim(self):
+        return self.inner.dim
+
+    def __call__(self, g: Matrix) -> Matrix:
+        return self.inner(self._part(g))
+
+    def derivative(self, a):
+        return self.inner.derivative(np.asarray(self._part(a)))
+
+    def signed(self, g):
+        return self.inner.signed(np.asarray(self._part(g)))
+
+    def character(self, g):
+        return self.inner.character(np.asarray(self._part(g)))
+
+    def apply(self, g: Matrix, z: Vectors) -> Vectors:
+        return self.inner.apply(self._part(g), z)
+
+    def __repr__(self):
+        return f"lift({self.inner}, {self.group}, {self.side})"
+
+    def _part(self, g: Matrix) -> Matrix:
+        assert isinstance(self.group, Pair)
+        return self.group.part(g, self.side)
+
+    @classmethod
+    def examples(cls):
+        both = product(Symmetric(2), SpecialOrthogonal(3))
+        return [
+            lift(natural(SpecialOrthogonal(3)), both, 1),
+            lift(natural(Cyclic(3)), Cyclic(3) * Cyclic(2), 0),
+        ]
+
+
+def product(a: Group, b: Group) -> Group:
+    """The direct product, block-diagonal on the sum of the two spaces."""
+    finite = isinstance(a, Finite) and isinstance(b, Finite)
+    return Product(a, b) if finite else InfiniteProduct(a, b)
+
+
+def lift(rep: Rep, group: Group, side: int) -> Rep:
+    """A representation of the first (0) or second (1) factor of a direct product, as one of the product."""
+    if not isinstance(group, Pair) or side not in (0, 1) or (group.a, group.b)[side] != rep.group:
+        raise Refusal(
+            f"lift takes a representation of factor 0 or 1 of a direct product; got one of {rep.group} for "
+            f"factor {side} of {group}. Write `lift(natural(a), a * b, 0)`."
+        )
+    return Lifted(group, rep, side)
