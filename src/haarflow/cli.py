@@ -86,6 +86,73 @@ def run(
     raise typer.Exit(HOLDS if outcome.record.holds else FAILS)
 
 
+@app.command()
+def reproduce(
+    tour: Tour = False,
+    quick: Quick = False,
+    full: Full = False,
+    only: Annotated[
+        str | None, typer.Option("--only", help="A pattern of names, such as 'symmetry/*'.")
+    ] = None,
+    seed: Seed = 0,
+    out: Out = Path("results"),
+    workers: Workers = 2,
+) -> None:
+    """Run every experiment (with --tour, the headline claims) and write OUT/report.html."""
+    from haarflow.runs import discovery
+
+    mode = _mode(tour, quick, full)
+    entries = discovery.select(only, tour=mode == "tour")
+    from haarflow.runs import report, words
+
+    experiments = [getattr(discovery.load(entry.name), mode)() for entry in entries]
+    sections: list[report.Section] = []
+    missing = {experiment.name: "not finished yet." for experiment in experiments}
+
+    def ended(outcome: Any) -> None:
+        """Keep the report on disk up to date."""
+        missing[outcome.name] = str(outcome.problem)
+        if outcome.record:
+            del missing[outcome.name]
+            sections.append(report.section(outcome.record))
+        report.write(out, sections, missing)
+
+    outcomes = _sweep(experiments, seed, out, workers, ended)
+    words.print_verdicts([outcome.record for outcome in outcomes if outcome.record])
+    for complaint in [*(line for part in sections for line in part.complaints), *missing.values()]:
+        typer.echo(complaint, err=True)
+    typer.echo(f"Report: {out / 'report.html'}")
+    raise typer.Exit(_code(outcomes))
+
+
+@app.command("report")
+def report_(folder: Annotated[Path, typer.Argument(help="A folder of records.")]) -> None:
+    """Write DIR/report.html from the records in DIR."""
+    from haarflow.runs import machine, report
+
+    machine.prepare()
+    path, complaints = report.report(folder)
+    for complaint in complaints:
+        typer.echo(complaint, err=True)
+    typer.echo(f"Report: {path}")
+
+
+@app.command()
+def show(record: Annotated[Path, typer.Argument(help="The folder of a record, or its record.json.")]) -> None:
+    """Print a record: claim, verdicts, numbers, command and versions."""
+    from haarflow.runs import ledger, words
+
+    words.print_record(ledger.read(record))
+
+
+def _code(outcomes: list[Any]) -> int:
+    """The exit code of several outcomes."""
+    problems = [outcome.problem for outcome in outcomes if outcome.problem]
+    if problems:
+        return BAD_INPUT if isinstance(problems[0], Refusal) else UNFINISHED
+    return HOLDS if all(outcome.record.holds for outcome in outcomes) else FAILS
+
+
 def _mode(tour: bool, quick: bool, full: bool) -> str:
     chosen = [mode for mode, wanted in (("tour", tour), ("quick", quick), ("full", full)) if wanted]
     if len(chosen) > 1:
@@ -96,8 +163,9 @@ def _mode(tour: bool, quick: bool, full: bool) -> str:
 
 
 def _sweep(experiments: list[Any], seed: int, out: Path, workers: int, after: Any = None) -> list[Any]:
-    from haarflow.runs import progress, sweep
+    from haarflow.runs import machine, progress, sweep
 
+    machine.prepare()
     jobs = [sweep.job(experiment, seed, out) for experiment in experiments]
     with progress.watcher(len(jobs)) as watch:
         options = {"after": after} if after else {}

@@ -46,7 +46,7 @@ class Panel:
     title: str
     caption: str
     draw: "Callable[[Figure], None]"
-    size: tuple[float, float] = (7.6, 3.6)
+    size: tuple[float, float] = (8.4, 3.8)
 
 
 class Experiment(BaseModel):

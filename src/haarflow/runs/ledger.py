@@ -13,7 +13,6 @@ import io
 import json
 import os
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from haarflow.errors import Refusal
+from haarflow.files import write_whole
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -78,22 +78,12 @@ def folder(path: Path) -> Path:
 def write(path: Path, content: bytes) -> None:
     """Put the content at the path at once: a reader sees the old file or the new one, never a half."""
     folder(path.parent)
-    temporary = None
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        write_whole(path, content)
+        path.chmod(0o644)
         _sync_folder(path.parent)
     except OSError as error:
         raise _refusal(path.parent, error) from error
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -217,7 +207,7 @@ def tidy(home: Path) -> None:
     if (home / "record.json").exists():
         shutil.rmtree(home / "parts", ignore_errors=True)
         (home / "failure.txt").unlink(missing_ok=True)
-    for path in [*home.glob(".writing-*"), *home.glob("parts/.writing-*")]:
+    for path in [*home.glob(".*.*"), *home.glob("parts/.*.*")]:
         path.unlink(missing_ok=True)
 
 

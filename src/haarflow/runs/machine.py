@@ -1,8 +1,11 @@
 """The machine as a run sees it: float64, one thread per worker, a compilation cache, clocks and versions."""
 
+import glob
 import os
 import platform
+import re
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +48,20 @@ def cache_folder() -> Path | None:
     except OSError:
         return None
     return home if os.access(home, os.W_OK) else None
+
+
+def heal_cache() -> None:
+    """Drop a compiled program that a killed process left half-written, so that it is written anew."""
+    home, usual = cache_folder(), warnings.showwarning
+
+    def shown(message: Any, *details: Any) -> None:
+        damaged = re.search(r"persistent compilation cache entry for '([^']+)'", str(message))
+        if damaged is None or home is None:
+            return usual(message, *details)
+        for path in home.glob(f"{glob.escape(damaged[1])}-*"):
+            path.unlink(missing_ok=True)
+
+    warnings.showwarning = shown
 
 
 class Stopwatch:

@@ -70,3 +70,11 @@ def verdict_table(records: list[Record]) -> Any:
             name, time = (record.facts["experiment"], seconds) if row == 0 else ("", "")
             table.add_row(escape(name), words, verdict, evidence(record, claim), time)
     return table
+
+
+def print_verdicts(records: list[Record]) -> None:
+    """Print the verdicts of some records as one table."""
+    from rich.console import Console
+
+    if records:
+        Console(highlight=False).print(verdict_table(records))

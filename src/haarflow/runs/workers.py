@@ -1,9 +1,11 @@
 """Worker processes: each runs one part at a time, in float64, on one thread, and dies with its parent."""
 
 import contextlib
+import io
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -127,6 +129,14 @@ class Crew:
             self.heard(*message)
 
 
+class Plain(io.FileIO):
+    """A worker's standard error: never a terminal, so that no library draws bars over ours."""
+
+    def isatty(self) -> bool:
+        """No."""
+        return False
+
+
 _speaker: Callable[..., None] | None = None
 
 
@@ -143,11 +153,13 @@ def _say(*message: Any) -> None:
 def _begin(queue: Any) -> None:
     """A worker's first act: one thread, deaf to Ctrl-C (its parent hears it), gone when its parent is."""
     machine.one_thread()
+    sys.stderr = io.TextIOWrapper(Plain(os.dup(2), "w"), line_buffering=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_follow_parent, daemon=True).start()
     queue.cancel_join_thread()
     _speak(lambda *message: queue.put(message))
     machine.prepare()
+    machine.heal_cache()
 
 
 def _follow_parent() -> None:
