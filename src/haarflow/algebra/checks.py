@@ -30,8 +30,8 @@ def fits(owner: str, *shape: int) -> None:
     """Refuse a table that would not fit in memory."""
     if math.prod(shape) > MOST:
         raise Refusal(
-            f"{owner} would hold {' × '.join(_short(size) for size in shape)} numbers; at most {MOST:.1e} are "
-            "listed. Work with `generators()`, `haar(key, n)` and `fixed_basis()`, which need no list."
+            f"{owner} would hold {' × '.join(map(_short, shape))} numbers; at most {MOST:.1e} are listed. "
+            "Work with `generators()`, `haar(key, n)` and `fixed_basis()`, which need no list."
         )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import coo_array
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from haarflow.algebra.checks import fits
@@ -21,13 +21,11 @@ def orbits(
     Generator j sends e_i to signs[j, i] e_{images[j, i]}. A coordinate is killed
     when e_i and −e_i share an orbit.
     """
-    m, k = images.shape
+    k = images.shape[1]
     if np.all(signs > 0):
-        return _components(np.tile(np.arange(k), m), images.ravel(), k), np.ones(k)
-    here, there, odd = np.tile(np.arange(k), m), images.ravel(), k * (signs.ravel() < 0)
-    cover = _components(
-        np.concatenate([here, here + k]), np.concatenate([there + odd, there + (k - odd)]), 2 * k
-    )
+        return _components(images), np.ones(k)
+    odd = k * (signs < 0)
+    cover = _components(np.concatenate([images + odd, images + (k - odd)], axis=1))
     plus, minus = cover[:k], cover[k:]
     alive = plus != minus
     labels = np.full(k, -1)
@@ -56,6 +54,8 @@ def null_basis(operators: Iterable[Float[np.ndarray, "k k"]], k: int) -> Float[n
     return np.linalg.qr(basis)[0] if basis.shape[1] < k else basis
 
 
-def _components(here: np.ndarray, there: np.ndarray, size: int) -> Int[np.ndarray, " size"]:
-    links = coo_array((np.ones(len(here), np.int8), (here, there)), shape=(size, size))
+def _components(images: Int[np.ndarray, "m k"]) -> Int[np.ndarray, " k"]:
+    """The orbits of 0 … k−1 under the maps i -> images[j, i], numbered as they are met."""
+    m, k = images.shape
+    links = csr_array((np.ones(m * k, np.int8), images.T.ravel(), np.arange(0, m * k + 1, m)), shape=(k, k))
     return connected_components(links, directed=False)[1].astype(np.int64)

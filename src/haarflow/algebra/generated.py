@@ -36,8 +36,8 @@ class Matrices(Finite):
         gap = off_orthogonal(self.given.array)
         if not gap <= TOLERANCE:
             raise Refusal(
-                f"Matrices makes a group of orthogonal matrices; got one whose m^T m is off the identity "
-                f"by {gap:.1e}. Write its entries in full float64, or change the basis so that it is orthogonal."
+                f"Matrices makes a group of orthogonal matrices; m^T m is off the identity by {gap:.1e}."
+                " Write its entries in full float64, or change to a basis in which it is orthogonal."
             )
         _closure(self)
 

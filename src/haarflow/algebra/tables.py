@@ -110,11 +110,12 @@ def signed_permutation(
     matrix: Float[np.ndarray, "k k"],
 ) -> tuple[Int[np.ndarray, " k"], Float[np.ndarray, " k"]] | None:
     """The images p and signs s of a matrix that sends e_i to s_i e_{p(i)}; None for any other matrix."""
-    index = np.argmax(np.abs(matrix), axis=0)
-    signs = matrix[index, np.arange(len(index))]
-    if np.count_nonzero(matrix) != len(index) or not np.all(np.abs(signs) == 1.0):
+    columns, index = np.nonzero(matrix.T)
+    if len(index) != len(matrix) or np.any(columns != np.arange(len(index))):
         return None
-    return index, signs
+    signs = matrix[index, columns]
+    one_each = np.array_equal(np.sort(index), columns) and np.all(np.abs(signs) == 1.0)
+    return (index, signs) if one_each else None
 
 
 def blocks(*matrices: Float[np.ndarray, "_ _"]) -> Float[np.ndarray, "k k"]:
