@@ -1,0 +1,140 @@
+"""Two-sided bounds on W2 without an exact solve: every rule is a theorem, and the best are kept."""
+
+from dataclasses import dataclass, field
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from haarflow.measures.clouds import Cloud
+from haarflow.measures.couplings import (
+    Coupling,
+    greedy,
+    multiscale,
+    nearest,
+    refined,
+    searchable,
+    sorted_along,
+)
+from haarflow.measures.distances import even, frames, line, pair
+
+COUPLING_LIMIT = 2_000_000
+"""Largest number of pairs that the slower couplings (greedy, multiscale, refined) are asked to improve."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """lower ≤ W2 ≤ upper, which rule gave each, and what every rule gave."""
+
+    lower: float
+    upper: float
+    lower_rule: str
+    upper_rule: str
+    lowers: dict[str, float] = field(repr=False)
+    uppers: dict[str, float] = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.lower:.4g} ({self.lower_rule}) ≤ W2 ≤ {self.upper:.4g} ({self.upper_rule})"
+
+
+def w2_bounds(
+    key: PRNGKeyArray | Array, mu: Cloud, nu: Cloud, *, projections: int = 32, rounds: int = 2
+) -> Bounds:
+    """Lower and upper bounds on W2(mu, nu), in about n log n: seconds for 10⁵ atoms in few dimensions.
+
+    `projections` directions serve the sliced lower bound; `rounds` refinements improve the best coupling.
+    """
+    (x, a), (y, b) = pair(mu, nu)
+    lowers = lower_bounds(key, x, a, y, b, projections=projections)
+    return bracket(lowers, upper_bounds(key, x, a, y, b, rounds=rounds), scale(x, a, y, b))
+
+
+def bracket(lowers: dict[str, float], uppers: dict[str, float], size: float) -> Bounds:
+    """The best of each side; lower bounds give away what rounding may have added to atoms of this size."""
+    lowers = {rule: max(value - 1e-14 * size, 0.0) for rule, value in lowers.items()}
+    low, high = max(lowers, key=lambda rule: lowers[rule]), min(uppers, key=lambda rule: uppers[rule])
+    return Bounds(min(lowers[low], uppers[high]), uppers[high], low, high, lowers, uppers)
+
+
+def scale(x, a, y, b) -> float:
+    """The root mean square norm of the atoms of both samples, with room for the dimension."""
+    moments = a @ np.sum(x**2, axis=1) + b @ np.sum(y**2, axis=1)
+    return float(np.sqrt(x.shape[1] * moments))
+
+
+def lower_bounds(key: PRNGKeyArray | Array, x, a, y, b, *, projections: int) -> dict[str, float]:
+    """Lower bounds on W2 by rule: means, Gaussians of the same moments, projections, nearest neighbours."""
+    found = {
+        "mean": float(np.linalg.norm(a @ x - b @ y)),
+        "gaussian": gelbrich(x, a, y, b),
+        "sliced": sliced_frames(key, x, a, y, b, projections=projections),
+    }
+    if searchable(len(x), len(y), x.shape[1]):
+        there, back = nearest(x, y)[0], nearest(y, x)[0]
+        found["nearest"] = float(np.sqrt(max(b @ there**2, a @ back**2)))
+    return found
+
+
+def gelbrich(x, a, y, b) -> float:
+    """W2 between the Gaussians with these means and covariances, which no coupling of the samples beats."""
+    first, second = _root(x, a), _root(y, b)
+    gap = np.sum((a @ x - b @ y) ** 2)
+    total = np.sum(first**2) + np.sum(second**2)
+    overlap = np.sum(np.linalg.svd(first @ second.T, compute_uv=False))
+    return float(np.sqrt(max(gap + total - 2 * overlap - 1e-14 * x.shape[1] * total, 0.0)))
+
+
+def sliced_frames(key: PRNGKeyArray | Array, x, a, y, b, *, projections: int) -> float:
+    """The largest (Σ_k W2²(u_k#mu, u_k#nu))^½ over orthonormal frames u: each alone is at most W2."""
+    p = x.shape[1]
+    first = telling_frame(x, a, y, b)[:, :projections]
+    others = frames(key, max(projections // p - 1, 0), p)
+    squares = [sum(line(x @ u, a, y @ u, b, 2) for u in frame.T) for frame in (first, *others)]
+    return float(np.sqrt(max(squares)))
+
+
+def telling_frame(x, a, y, b) -> Float[np.ndarray, "p p"]:
+    """An orthonormal frame whose first columns show best how the two samples' first two moments differ."""
+    gap, first, second = a @ x - b @ y, _root(x, a), _root(y, b)
+    values, vectors = np.linalg.eigh(first.T @ first - second.T @ second + np.outer(gap, gap))
+    return vectors[:, np.argsort(-np.abs(values), kind="stable")]
+
+
+def upper_bounds(
+    key: PRNGKeyArray | Array, x, a, y, b, *, rounds: int, start: Coupling | None = None
+) -> dict[str, float]:
+    """Upper bounds on W2 by coupling; `start` is one more coupling that the caller knows, called identity."""
+    couplings = _first_couplings(x, a, y, b, start)
+    found = {rule: coupling.length(x, y) for rule, coupling in couplings.items()}
+    best = couplings[min(found, key=lambda rule: found[rule])]
+    if len(best.i) > COUPLING_LIMIT:
+        return found
+    if even(best.mass):
+        best = multiscale(_seed(key), x, y, best)
+        found["multiscale"] = best.length(x, y)
+    for frame in frames(jax.random.fold_in(key, 1), rounds, x.shape[1]):
+        best = refined(frame, x, y, best)
+        found["refined"] = best.length(x, y)
+    return found
+
+
+def _first_couplings(x, a, y, b, start: Coupling | None) -> dict[str, Coupling]:
+    frame = telling_frame(x, a, y, b)
+    ways = [sorted_along(u, x, a, y, b) for u in frame[:, :4].T]
+    couplings = {"sorted": min(ways, key=lambda way: way.length(x, y))}
+    if start is not None:
+        couplings["identity"] = start
+    elif len(x) == len(y) and np.array_equal(a, b):
+        couplings["identity"] = Coupling(np.arange(len(x)), np.arange(len(x)), a)
+    if searchable(len(x), len(y), x.shape[1]) and len(x) + len(y) <= COUPLING_LIMIT:
+        couplings["greedy"] = greedy(frame[:, 0], x, a, y, b)
+    return couplings
+
+
+def _root(x, a) -> Float[np.ndarray, "k p"]:
+    """R with RᵀR the covariance, without forming it: small spreads keep their digits."""
+    return np.linalg.qr(np.sqrt(a)[:, None] * (x - a @ x))[1]
+
+
+def _seed(key: PRNGKeyArray | Array) -> int:
+    return int(jax.random.randint(key, (), 0, 2**31 - 1))
