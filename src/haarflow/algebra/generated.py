@@ -66,7 +66,7 @@ class Permutations(Finite):
 
     given: Frozen = static()
 
-    def __init__(self, generators: Sequence[Sequence[int]]):
+    def __init__(self, generators):
         self.given = Frozen(_stack_of_permutations(generators))
 
     @property

@@ -2,8 +2,9 @@
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import ClassVar
 
 import jax
@@ -287,7 +288,7 @@ def natural(group: Group) -> Rep:
 
 def character_dimension(rep: Rep) -> int:
     """The dimension of the fixed space by the character formula: the Haar average of the trace."""
-    weight = max((np.linalg.norm(rep.derivative(a), 2) for a in rep.group.lie_algebra()), default=0.0)
+    weight = max((np.linalg.norm(rep.derivative(a), np.inf) for a in rep.group.lie_algebra()), default=0.0)
     elements, shares = rep.group.classes(math.ceil(weight - 1e-6))
     mean = math.fsum(share * rep.character(g) for g, share in zip(elements, shares, strict=True))
     if abs(mean - round(mean)) > 1e-6:
@@ -340,8 +341,15 @@ def _fixed_basis(rep: Rep) -> Float[np.ndarray, "k m"]:
         return readonly(fixed.orbit_basis(*fixed.orbits(*found)))
     fits(f"A matrix of {rep}", rep.dim, rep.dim)
     moves = (np.asarray(rep(g)) - np.eye(rep.dim) for g in rep.group.generators())
-    turns = (rep.derivative(a) for a in rep.group.lie_algebra())
-    return readonly(fixed.null_basis([*moves, *turns], rep.dim))
+    turns = (rep.derivative(a) for a in _generic_first(rep.group.lie_algebra()))
+    return readonly(fixed.null_basis(chain(turns, moves), rep.dim))
+
+
+def _generic_first(lie: Float[np.ndarray, "l d d"]) -> Iterator[Float[np.ndarray, "d d"]]:
+    """The basis after one element in general position, which leaves few vectors for the others to test."""
+    if len(lie) > 1:
+        yield np.tensordot(np.cos(1.0 + np.arange(len(lie))), lie, 1)
+    yield from lie
 
 
 @lru_cache(maxsize=32)

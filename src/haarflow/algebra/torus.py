@@ -18,7 +18,7 @@ def torus(n: int, degree: int, sign: int) -> tuple[Float[np.ndarray, "q d d"], F
     m = n // 2 - mirrored
     count = degree + 2 * n + 1
     fits(f"The grid of angles for SO({n})", count**m, n, n)
-    angles = 2 * np.pi / count * np.indices((count,) * m).reshape(m, -1).T
+    angles = 2 * np.pi / count * np.indices((count,) * m).reshape(m, count**m).T
     rest = [np.diag([1.0, -1.0])] if mirrored else [np.eye(n % 2)]
     elements = np.stack([blocks(*map(_turn, row), *rest) for row in angles])
     weights = _density(np.cos(angles), odd=bool(n % 2), mirrored=mirrored)

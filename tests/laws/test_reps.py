@@ -1,0 +1,265 @@
+"""Every representation: orthogonal, keeps products, the same in NumPy and inside jit, and its fixed space."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from haarflow.algebra import fixed
+from haarflow.algebra.generated import Permutations
+from haarflow.algebra.given import image, permutation, regular, represent
+from haarflow.algebra.groups import (
+    Cyclic,
+    Dihedral,
+    Hyperoctahedral,
+    Rotations,
+    Signs,
+    SpecialOrthogonal,
+    Symmetric,
+    Trivial,
+)
+from haarflow.algebra.kinds import Finite
+from haarflow.algebra.products import lift
+from haarflow.algebra.reps import Rep, character_dimension, natural, trivial
+from haarflow.members import members
+
+REPS = members(Rep)
+exact = settings(max_examples=25, deadline=None, derandomize=True)
+every = pytest.mark.parametrize("rep", REPS, ids=str)
+
+
+def close(a, b, atol=1e-12):
+    np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=0, atol=atol)
+
+
+@every
+def test_products_and_lengths_are_kept(rep):
+    probes = rep.group.probes()
+    close(rep(probes[0]), np.eye(rep.dim))
+    for g in probes:
+        assert isinstance(rep(g), np.ndarray)
+        assert rep(g).dtype == np.float64
+        close(rep(g).T @ rep(g), np.eye(rep.dim))
+        close(rep(g.T), rep(g).T)
+        for h in probes:
+            close(rep(g @ h), rep(g) @ rep(h))
+
+
+@every
+def test_compiled_and_mapped_matrices_are_those_of_numpy(rep):
+    draws = rep.group.haar(jax.random.key(1), 6)
+    mapped = jax.jit(lambda rep, gs: jax.vmap(rep)(gs))(rep, draws)
+    close(mapped, np.stack([rep(g) for g in np.asarray(draws)]))
+    z = jax.random.normal(jax.random.key(2), (6, rep.dim))
+    moved = jax.jit(jax.vmap(rep.apply))(draws, z)
+    close(moved, jnp.einsum("bij,bj->bi", mapped, z))
+
+
+@every
+def test_apply_is_the_matrix_times_each_row(rep):
+    g, z = rep.group.probes()[-1], np.random.default_rng(0).standard_normal((3, 2, rep.dim))
+    close(rep.apply(g, z), np.einsum("ij,abj->abi", rep(g), z))
+    close(rep.apply(g, z[0, 0]), rep(g) @ z[0, 0])
+    close(rep.apply(jnp.asarray(g), jnp.asarray(z)), rep.apply(g, z))
+
+
+@every
+def test_the_derivative_exponentiates_to_the_representation(rep):
+    for a in rep.group.lie_algebra():
+        close(scipy.linalg.expm(0.7 * rep.derivative(a)), rep(scipy.linalg.expm(0.7 * a)), atol=1e-11)
+
+
+@every
+def test_signs_images_and_characters_are_those_of_the_matrix(rep):
+    for g in rep.group.probes():
+        assert rep.character(g) == pytest.approx(np.trace(rep(g)), abs=1e-12)
+        found = rep.signed(g)
+        if found is not None:
+            matrix = np.zeros((rep.dim, rep.dim))
+            matrix[found[0], np.arange(rep.dim)] = found[1]
+            np.testing.assert_array_equal(matrix, rep(g))
+
+
+@every
+def test_the_projector_is_the_haar_average(rep):
+    projector, basis = rep.fixed_projector(), rep.fixed_basis()
+    close(basis.T @ basis, np.eye(basis.shape[1]))
+    close(projector @ projector, projector)
+    close(projector, projector.T)
+    for g in rep.group.probes():
+        close(rep(g) @ projector, projector)
+    if isinstance(rep.group, Finite):
+        assert rep.matrices().shape == (rep.group.order, rep.dim, rep.dim)
+        close(rep.matrices().mean(axis=0), projector)
+    z = np.random.default_rng(1).standard_normal((4, rep.dim))
+    close(rep.project(z), z @ projector)
+
+
+@every
+def test_the_character_formula_gives_the_dimension(rep):
+    assert character_dimension(rep) == rep.fixed_basis().shape[1]
+
+
+@every
+def test_representations_are_constants(rep):
+    assert sum(rep == other for other in REPS) == 1
+    assert hash(rep) == hash(jax.tree.map(lambda leaf: leaf, rep))
+    assert jax.tree.leaves(rep) == []
+
+
+@every
+def test_numpy_stays_in_float64_when_jax_does_not(rep):
+    g = rep.group.probes()[-1]
+    with jax.enable_x64(False):
+        assert rep(g).dtype == np.float64
+        close(rep(g), rep(g.T).T)
+        assert rep(jnp.asarray(g)).dtype == jnp.float32
+
+
+GROUPS = [
+    Cyclic(3),
+    Symmetric(3),
+    Dihedral(4),
+    Hyperoctahedral(2),
+    Signs(2),
+    Rotations(3),
+    SpecialOrthogonal(2),
+]
+
+
+@st.composite
+def expressions(draw, group):
+    """Sums, products and multiples of representations of one group."""
+    leaf = st.sampled_from([natural(group), trivial(group, 2)])
+    grow = [
+        lambda a, b: a + b,
+        lambda a, b: a * b,
+        lambda a, b: 2 * a,
+        lambda a, b: a.hom(b),
+        lambda a, b: a.dual,
+    ]
+    found = draw(leaf)
+    for _ in range(draw(st.integers(0, 3))):
+        bigger = draw(st.sampled_from(grow))(found, draw(leaf))
+        found = bigger if bigger.dim <= 24 else found
+    return found
+
+
+@exact
+@given(st.sampled_from(GROUPS).flatmap(expressions))
+def test_every_expression_meets_the_laws(rep):
+    test_products_and_lengths_are_kept(rep)
+    test_apply_is_the_matrix_times_each_row(rep)
+    test_the_derivative_exponentiates_to_the_representation(rep)
+    test_signs_images_and_characters_are_those_of_the_matrix(rep)
+    test_the_projector_is_the_haar_average(rep)
+    test_the_character_formula_gives_the_dimension(rep)
+
+
+@exact
+@given(st.sampled_from([g for g in GROUPS if isinstance(g, Finite)]).flatmap(expressions))
+def test_orbits_span_the_null_space(rep):
+    moves = [rep(g) - np.eye(rep.dim) for g in rep.group.generators()]
+    null = fixed.null_basis(moves, rep.dim)
+    close(null @ null.T, rep.fixed_projector())
+
+
+@exact
+@given(st.integers(1, 5).flatmap(lambda n: st.lists(st.permutations(range(n)), min_size=1, max_size=2)))
+def test_orbits_are_those_of_the_permutations(generators):
+    rep = natural(Permutations(generators))
+    labels, signs = rep.orbits()
+    assert np.all(signs == 1)
+    for i in range(rep.dim):
+        reached = {int(np.argmax(g[:, i])) for g in rep.group.elements()}
+        assert reached == set(np.flatnonzero(labels == labels[i]))
+
+
+def test_a_sign_kills_an_orbit_and_ties_another_by_sign():
+    swap_and_flip = Permutations([(1, 0, 2)])
+    rep = represent(swap_and_flip, elements=[np.eye(3), [[0, -1, 0], [-1, 0, 0], [0, 0, -1]]])
+    labels, signs = rep.orbits()
+    np.testing.assert_array_equal(labels, [0, 0, -1])
+    np.testing.assert_array_equal(signs[:2], [1, -1])
+
+
+def test_hom_moves_matrices_between_the_two_spaces():
+    group = Symmetric(3)
+    a, b = natural(group), natural(group) + trivial(group)
+    z = np.random.default_rng(3).standard_normal((4, 3))
+    for g in group.elements():
+        close(a.hom(b).apply(g, z.ravel()), (b(g) @ z @ a(g).T).ravel())
+
+
+def test_a_multiple_is_copies_side_by_side():
+    rep = natural(Dihedral(3))
+    for g in rep.group.elements():
+        close((3 * rep)(g), scipy.linalg.block_diag(rep(g), rep(g), rep(g)))
+    assert rep * 3 == 3 * rep
+    assert 1 * rep == rep**1 == rep
+
+
+def test_image_turns_are_those_of_numpy():
+    picture = np.arange(9.0).reshape(3, 3)
+    quarter, flip = Dihedral(4).generators()
+    rep = image(Dihedral(4), 3, 3)
+    np.testing.assert_array_equal(rep.apply(quarter, picture.ravel()).reshape(3, 3), np.rot90(picture))
+    np.testing.assert_array_equal(rep.apply(flip, picture.ravel()).reshape(3, 3), np.flipud(picture))
+    wide = np.arange(8.0).reshape(2, 4)
+    half = image(Rotations(2), 2, 4).apply(Rotations(2).elements()[1], wide.ravel()).reshape(2, 4)
+    np.testing.assert_array_equal(half, np.rot90(wide, 2))
+
+
+def test_the_regular_representation_is_left_multiplication():
+    group = Symmetric(3)
+    rep = regular(group)
+    for g in group.elements():
+        np.testing.assert_array_equal(rep.permutation(g), [group.index(g @ h) for h in group.elements()])
+    assert regular(Trivial(2)).dim == 1
+
+
+def test_generators_are_extended_to_the_group():
+    group = Symmetric(4)
+    sign = represent(group, generators=[[[-1.0]], [[-1.0]]])
+    np.testing.assert_array_equal(sign.matrices()[:, 0, 0], np.round(np.linalg.det(group.elements())))
+    corners = permutation(Dihedral(4), generators=[(1, 2, 3, 0), (3, 2, 1, 0)])
+    points = np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
+    assert corners == permutation(Dihedral(4), points)
+
+
+def test_a_function_serves_inside_jit_and_can_be_made_there():
+    group = SpecialOrthogonal(2)
+
+    def double(g):
+        return jnp.matmul(g, g)
+
+    @jax.jit
+    def inside(g):
+        return represent(group, double, dim=2)(g)
+
+    g = group.grid(7)[2]
+    close(inside(jnp.asarray(g)), group.grid(7)[4])
+    close(
+        represent(group, double, dim=2).derivative(group.lie_algebra()[0]), 2 * group.lie_algebra()[0], 1e-11
+    )
+
+
+def test_both_factors_of_a_product_act_on_a_point_set():
+    a, b = Symmetric(2), SpecialOrthogonal(3)
+    both = a * b
+    rep = lift(natural(a), both, 0) * lift(natural(b), both, 1)
+    g, h = a.elements()[1], np.asarray(b.haar(jax.random.key(0), 1)[0])
+    z = np.arange(6.0).reshape(2, 3)
+    close(rep.apply(scipy.linalg.block_diag(g, h), z.ravel()), (g @ z @ h.T).ravel())
+    assert (rep * rep).fixed_basis().shape[1] == character_dimension(rep * rep) == 2
+
+
+def test_equal_representations_share_their_work():
+    first, again = (functools.reduce(lambda a, b: a * b, [natural(Symmetric(4))] * 2) for _ in range(2))
+    assert first.fixed_basis() is again.fixed_basis()
+    assert not first.fixed_basis().flags.writeable
