@@ -11,6 +11,7 @@ import typer
 from haarflow.errors import Refusal
 
 HOLDS, FAILS, BAD_INPUT, UNFINISHED, INTERRUPTED = 0, 1, 2, 3, 130
+STOPPED = "Stopped. Finished parts are kept: give the same command again and it resumes."
 
 app = typer.Typer(
     name="haarflow",
@@ -24,7 +25,7 @@ app = typer.Typer(
 Quick = Annotated[bool, typer.Option("--quick", help="Minutes on a laptop (the default).")]
 Full = Annotated[bool, typer.Option("--full", help="The published parameters.")]
 Tour = Annotated[bool, typer.Option("--tour", help="The smallest size whose verdict means something.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="The seed of every random number.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="The seed of every random number.")]
 Out = Annotated[Path, typer.Option("--out", help="The folder of the records.")]
 Workers = Annotated[int, typer.Option("--workers", min=0, help="Worker processes; 0 runs in this one.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output.")]
@@ -181,13 +182,13 @@ def answer(arguments: list[str]) -> int:
     """The exit code of a command line."""
     try:
         code = app(arguments, prog_name="haarflow", standalone_mode=False)
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else HOLDS
     except Refusal as refusal:
         return _complain(str(refusal), BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
-        return _complain(
-            "Stopped. Finished parts are kept: give the same command again and it resumes.", INTERRUPTED
-        )
+        return _complain(STOPPED, INTERRUPTED)
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return HOLDS
@@ -201,7 +202,8 @@ def _unexpected(error: Exception) -> tuple[str, int]:
     if isinstance(error, Stopped):
         return str(error), UNFINISHED
     if hasattr(error, "format_message"):  # the option parser's own complaints
-        return f"{error.format_message()} See `haarflow --help`.", BAD_INPUT  # pyright: ignore[reportAttributeAccessIssue]
+        words = str(error.format_message()).rstrip(".")  # pyright: ignore[reportAttributeAccessIssue]
+        return f"{words}. See `haarflow --help`.", BAD_INPUT
     raise error
 
 

@@ -8,6 +8,7 @@ import importlib.util
 import inspect
 import os
 import sys
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,12 @@ def _folders() -> list[tuple[Path, str]]:
     for folder in extra:
         if not folder.is_dir():
             raise Refusal(f"{EXTRA} lists folders of experiment files; {folder} is not a folder.")
-    return [(library, "haarflow.experiments"), *((folder, "haarflow_experiments") for folder in extra)]
+    return [(library, "haarflow.experiments"), *((folder, _package(folder)) for folder in extra)]
+
+
+def _package(folder: Path) -> str:
+    """A module name of its own for each folder."""
+    return f"haarflow_experiments_{zlib.crc32(str(folder.resolve()).encode()):08x}"
 
 
 def _matches(entry: Entry, pattern: str) -> bool:
@@ -135,9 +141,12 @@ def _import(entry: Entry) -> Any:
     sys.modules[entry.module] = module
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except Exception as error:
         del sys.modules[entry.module]
-        raise
+        words = f"{type(error).__name__}: {error}"
+        raise Refusal(
+            f"An experiment is a Python file; {entry.path} cannot be imported ({words})."
+        ) from error
     return module
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -70,17 +70,17 @@ class Experiment(BaseModel):
         return read_docstring(cls.__doc__ or "")
 
     @classmethod
-    def tour(cls) -> Self:
+    def tour(cls) -> "Experiment":
         """The smallest size whose verdict means something."""
         return cls.quick()
 
     @classmethod
-    def quick(cls) -> Self:
+    def quick(cls) -> "Experiment":
         """Minutes on a laptop: the defaults."""
         return cls()
 
     @classmethod
-    def full(cls) -> Self:
+    def full(cls) -> "Experiment":
         """The published parameters."""
         return cls()
 

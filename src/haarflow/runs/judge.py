@@ -29,7 +29,9 @@ def conclude(experiment: Experiment, seed: int, home: Path, command: str) -> led
         "precision": "float64",
         "versions": versions,
     }
-    total = {kind: round(sum(part[kind] for part in seconds.values()), 4) for kind in ("compile", "run")}
+    total = {
+        kind: round(math.fsum(part[kind] for part in seconds.values()), 4) for kind in ("compile", "run")
+    }
     timing = {"seconds": total, "parts": seconds, "machine": machine.facts()}
     return ledger.write_record(home, facts, data, timing)
 

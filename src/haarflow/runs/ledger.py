@@ -150,6 +150,11 @@ def read(path: Path) -> Record:
     return Record(home, facts, _timing(home))
 
 
+def finished(home: Path) -> bool:
+    """Whether a folder has a record: its record.json is written last."""
+    return (home / "record.json").exists()
+
+
 def find_records(out: Path) -> list[Path]:
     """The folders below `out` that hold a finished record, in order."""
     if (out / "record.json").is_file():
@@ -204,11 +209,13 @@ def read_part(
 
 def tidy(home: Path) -> None:
     """Remove what a finished or killed run leaves: the parts of a finished record and half-written files."""
-    if (home / "record.json").exists():
+    leftovers = [*home.glob(".*.*"), *home.glob("parts/.*.*")]
+    if finished(home):
         shutil.rmtree(home / "parts", ignore_errors=True)
-        (home / "failure.txt").unlink(missing_ok=True)
-    for path in [*home.glob(".*.*"), *home.glob("parts/.*.*")]:
-        path.unlink(missing_ok=True)
+        leftovers.append(home / "failure.txt")
+    for path in leftovers:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

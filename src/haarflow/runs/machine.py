@@ -1,6 +1,7 @@
 """The machine as a run sees it: float64, one thread per worker, a compilation cache, clocks and versions."""
 
 import glob
+import math
 import os
 import platform
 import re
@@ -94,7 +95,7 @@ class Stopwatch:
     @property
     def seconds(self) -> dict[str, float]:
         """The two numbers."""
-        compiling = sum(end - start for start, end in self.spans)
+        compiling = math.fsum(end - start for start, end in self.spans)
         return {"compile": round(compiling, 4), "run": round(max(self.stop - self.start - compiling, 0.0), 4)}
 
 

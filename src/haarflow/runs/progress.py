@@ -102,6 +102,7 @@ class Bars(Silent):
         )
         self.tasks: dict[str, Any] = {}
         self.sizes: dict[str, int] = {}
+        self.over: set[str] = set()
         self.fractions: dict[str, dict[str, float]] = {}
 
     def __enter__(self):
@@ -122,6 +123,8 @@ class Bars(Silent):
 
     def moved(self, name: str, part: str, fraction: float, text: str) -> None:
         """Move the bar by a part of a part."""
+        if name in self.over:
+            return
         self.fractions[name][part] = max(fraction, self.fractions[name].get(part, 0.0))
         self._draw(name, f"{part} {text}".strip() if self.sizes[name] > 1 else text)
 
@@ -133,6 +136,7 @@ class Bars(Silent):
         """Fill the bar and say how it ended."""
         if name not in self.tasks:
             self.begin(name, 1, 1)
+        self.over.add(name)
         self.bars.update(self.tasks[name], completed=self.sizes[name], text=outcome)
         self.bars.stop_task(self.tasks[name])
         self.bars.advance(self.all)

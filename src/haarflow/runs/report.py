@@ -1,5 +1,6 @@
 """The report: one HTML file that needs nothing else, a function of the records it shows."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -141,7 +142,7 @@ def _headline(verdicts: list[bool]) -> str:
 
 def _lead(sections: list[Section], verdicts: list[bool]) -> str:
     count = len(sections)
-    seconds = sum(sum(part.record.seconds.values()) for part in sections)
+    seconds = math.fsum(sum(part.record.seconds.values()) for part in sections)
     failing = len(verdicts) - sum(verdicts)
     why = " Each verdict that fails is explained by its number." if failing else ""
     counted = f"{count} experiment{'s' * (count != 1)}"
@@ -259,7 +260,8 @@ def _frame(body: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<title>haarflow report</title><link rel="icon" href="data:,">'
         f'<style>{css}</style></head><body><div class="top sans">'
-        '<div class="brand">haarflow<span>learning with symmetry, seen through the mean-field limit</span></div>'
+        '<div class="brand">haarflow<span>learning with symmetry, '
+        "seen through the mean-field limit</span></div>"
         f'<div class="themes" role="group" aria-label="colours">{buttons}</div></div>'
         f"<main>{body}</main><script>{script}</script></body></html>\n"
     )

@@ -70,7 +70,8 @@ def sweep(
     with contextlib.ExitStack() as stack:
         tasks: deque[tuple[Job, str | None]] = deque()
         for job in {str(job.home): job for job in jobs}.values():
-            stack.enter_context(ledger.lock(job.home, lambda job=job: watch.note(_busy(job))))
+            if not ledger.finished(job.home):
+                stack.enter_context(ledger.lock(job.home, lambda job=job: watch.note(_busy(job))))
             try:
                 record = _begin(job, watch)
             except Refusal as problem:
@@ -89,7 +90,7 @@ def sweep(
 def _begin(job: Job, watch: Silent) -> ledger.Record | None:
     """The record if there is one; else which parts are left."""
     ledger.tidy(job.home)
-    if (job.home / "record.json").exists():
+    if ledger.finished(job.home):
         record = ledger.read(job.home)
         record.arrays()
         return record

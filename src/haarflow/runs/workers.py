@@ -4,6 +4,7 @@ import contextlib
 import io
 import multiprocessing
 import os
+import queue
 import signal
 import sys
 import threading
@@ -103,6 +104,7 @@ class Crew:
         context = multiprocessing.get_context("spawn")
         self.queue = context.Queue()
         self.pool = ProcessPoolExecutor(self.workers, context, _begin, (self.queue,))
+        self.over = threading.Event()
         self.ear = threading.Thread(target=self._hear, daemon=True)
         self.ear.start()
         return self
@@ -116,17 +118,17 @@ class Crew:
             for child in set(multiprocessing.active_children()) - self.before:
                 child.kill()
         self.pool.shutdown(wait=True, cancel_futures=True)
-        self.queue.put(None)
-        self.ear.join()
-        self.queue.close()
+        self.over.set()
+        self.ear.join(timeout=1.0)
 
     def submit(self, task: Callable[..., Any], *arguments: Any) -> Future:
         """Give a task to the next free worker."""
         return self.pool.submit(task, *arguments)
 
     def _hear(self) -> None:
-        while (message := self.queue.get()) is not None:
-            self.heard(*message)
+        while not self.over.is_set():
+            with contextlib.suppress(queue.Empty):
+                self.heard(*self.queue.get(timeout=0.1))
 
 
 class Plain(io.FileIO):
@@ -150,14 +152,14 @@ def _say(*message: Any) -> None:
         _speaker(*message)
 
 
-def _begin(queue: Any) -> None:
+def _begin(messages: Any) -> None:
     """A worker's first act: one thread, deaf to Ctrl-C (its parent hears it), gone when its parent is."""
     machine.one_thread()
     sys.stderr = io.TextIOWrapper(Plain(os.dup(2), "w"), line_buffering=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_follow_parent, daemon=True).start()
-    queue.cancel_join_thread()
-    _speak(lambda *message: queue.put(message))
+    messages.cancel_join_thread()
+    _speak(lambda *message: messages.put(message))
     machine.prepare()
     machine.heal_cache()
 

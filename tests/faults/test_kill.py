@@ -1,0 +1,139 @@
+"""Killed runs resume, and their records are those of an undisturbed run, bit for bit."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TOYS = Path(__file__).parents[1] / "toys"
+
+
+def environment(tmp_path, **more):
+    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), **more}
+
+
+def start(words, env):
+    """A command in a process group of its own."""
+    command = [sys.executable, "-m", "haarflow", *words]
+    return subprocess.Popen(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+
+
+def finish(words, env):
+    """Let a command run to its end, whether or not the verdicts hold."""
+    process = start(words, env)
+    _, errors = process.communicate()
+    assert process.returncode in (0, 1), errors.decode()
+
+
+def kill_at_random(words, env, *, kills, longest, seed):
+    """Start the command and kill it, so many times or until it finishes; how often it was killed."""
+    moments, killed = random.Random(seed), 0
+    while killed < kills:
+        process = start(words, env)
+        try:
+            process.communicate(timeout=moments.uniform(0.2, longest))
+            return killed
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            process.communicate()
+            killed += 1
+    return killed
+
+
+def records(out):
+    """The bytes of every record below a folder."""
+    found = {path.relative_to(out): path.read_bytes() for path in out.glob("*/*/record.json")}
+    return found | {path.relative_to(out): path.read_bytes() for path in out.glob("*/*/arrays.npz")}
+
+
+def test_a_killed_run_resumes_to_the_same_bytes(tmp_path):
+    env = environment(tmp_path, HAARFLOW_EXPERIMENTS=str(TOYS))
+    words = ["run", "slow-parts", "--set", "count=8", "--out"]
+    finish([*words, str(tmp_path / "calm")], env)
+    moments = random.Random(5)
+    for _ in range(3):
+        process = start([*words, str(tmp_path / "killed")], env)
+        _begun(process)
+        time.sleep(moments.uniform(0.0, 0.4))
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert not records(tmp_path / "killed")
+    finish([*words, str(tmp_path / "killed")], env)
+    assert records(tmp_path / "killed") == records(tmp_path / "calm")
+    assert len(records(tmp_path / "calm")) == 2
+    assert not list((tmp_path / "killed").glob("*/*/parts"))
+
+
+@pytest.mark.slow
+def test_reproduce_killed_twenty_times_resumes_to_the_same_bytes(tmp_path):
+    env = environment(tmp_path)
+    words = ["reproduce", "--quick", "--out"]
+    begin = time.monotonic()
+    finish([*words, str(tmp_path / "calm")], env)
+    longest = max((time.monotonic() - begin) / 10, 6.0)
+    killed = kill_at_random([*words, str(tmp_path / "killed")], env, kills=20, longest=longest, seed=11)
+    finish([*words, str(tmp_path / "killed")], env)
+    print(f"killed {killed} times, at most {longest:.0f} seconds after each start")
+    assert killed >= 10
+    assert records(tmp_path / "killed") == records(tmp_path / "calm")
+    assert records(tmp_path / "calm")
+
+
+def _alive(pid):
+    """Whether a process still runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _children(pid):
+    listed = subprocess.run(
+        ["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
+    ).stdout
+    return [int(line.split()[0]) for line in listed.splitlines() if line.split()[1] == str(pid)]
+
+
+def _begun(process):
+    """Wait until the first part is done, so that workers are surely at work."""
+    for line in process.stderr:
+        if b"done" in line:
+            return
+    pytest.fail("the run ended before its first part")
+
+
+def test_workers_die_with_their_parent(tmp_path):
+    env = environment(tmp_path, HAARFLOW_EXPERIMENTS=str(TOYS))
+    process = start(["run", "slow-parts", "--set", "wait=2", "--out", str(tmp_path)], env)
+    _begun(process)
+    children = _children(process.pid)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert len(children) >= 2
+    deadline = time.monotonic() + 10
+    while any(map(_alive, children)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(_alive, children))
+
+
+def test_ctrl_c_stops_at_once_and_says_that_the_run_resumes(tmp_path):
+    env = environment(tmp_path, HAARFLOW_EXPERIMENTS=str(TOYS))
+    process = start(["run", "slow-parts", "--set", "wait=3", "--out", str(tmp_path)], env)
+    _begun(process)
+    begin = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert time.monotonic() - begin < 5
+    assert process.returncode == 130
+    assert errors.decode().strip().splitlines()[-1] == (
+        "Stopped. Finished parts are kept: give the same command again and it resumes."
+    )
+    assert b"Traceback" not in errors
+    assert len(list(tmp_path.glob("slow-parts/*/parts/*.part"))) >= 1
