@@ -51,7 +51,7 @@ def nearest(x, y) -> tuple[Float[np.ndarray, " m"], Int[np.ndarray, " m"]]:
     return np.asarray(gaps, float), np.asarray(index)
 
 
-def greedy(u, x, a, y, b, *, rounds: int = 4) -> Coupling:
+def greedy(u, x, a, y, b, *, rounds: int = 3) -> Coupling:
     """Each target served by its nearest source that still has mass, closest first; the rest sorted."""
     parcel = 1 / len(y) if even(a) and even(b) and len(y) % len(x) == 0 else None
     left_a, left_b = (a.copy(), b.copy()) if parcel is None else (np.round(a / parcel), np.ones(len(y)))
@@ -90,7 +90,7 @@ def multiscale(seed: int, x, y, start: Coupling, *, plans: int = 8) -> Coupling:
     return start._replace(j=j)
 
 
-def refined(frame: Float[np.ndarray, "p p"], x, y, start: Coupling, *, block: int = 128) -> Coupling:
+def refined(frame: Float[np.ndarray, "p p"], x, y, start: Coupling, *, block: int = 64) -> Coupling:
     """Neighbouring pairs, block by block, coupled optimally among themselves: never worse than the start.
 
     Blocks are the leaves of a tree over the pairs' midpoints, cut along the axes of `frame`.

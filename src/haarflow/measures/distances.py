@@ -129,8 +129,8 @@ def staircase(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " m"]):
 
 def line(x, a, y, b, order: int) -> float:
     """The least mean |x − y|^order between two weighted samples on the line, by sorting."""
-    if len(x) == len(y) and even(a) and even(b):
-        return float(np.mean(np.abs(np.sort(x) - np.sort(y)) ** order))
+    if even(a) and even(b) and len(y) % len(x) == 0:
+        return float(np.mean(np.abs(np.sort(x)[:, None] - np.sort(y).reshape(len(x), -1)) ** order))
     rank_x, rank_y = np.argsort(x, kind="stable"), np.argsort(y, kind="stable")
     i, j, mass = staircase(a[rank_x], b[rank_y])
     return float(mass @ np.abs(x[rank_x][i] - y[rank_y][j]) ** order)
@@ -138,8 +138,14 @@ def line(x, a, y, b, order: int) -> float:
 
 def frames(key: PRNGKeyArray | Array, count: int, p: int):
     """Random orthonormal frames of R^p, as the columns of (p, p) matrices orthogonal to float64 rounding."""
-    for draw in np.asarray(jax.random.normal(key, (count, p, p)), float):
+    for draw in generator(key).normal(size=(count, p, p)):
         yield np.linalg.qr(draw)[0]
+
+
+def generator(key: PRNGKeyArray | Array) -> np.random.Generator:
+    """A NumPy generator that this key determines: the host draws without compiling anything."""
+    typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    return np.random.default_rng(np.asarray(jax.random.key_data(key) if typed else key).ravel())
 
 
 def transport_cost(n: int, m: int, *, equal: bool = False) -> tuple[float, float]:
@@ -264,7 +270,7 @@ def _blocked_potentials(x, a, y, b, reg: float, iterations: int):
 
     options = {"numIterMax": iterations, "stopThr": ENTROPIC_SLACK, "isLazy": True, "batchSize": 512}
     found = ot.bregman.empirical_sinkhorn(x, y, reg, a, b, **options)
-    return found[0], found[1]
+    return reg * np.asarray(found[0]), reg * np.asarray(found[1])
 
 
 def _spread(x, a, y, b) -> float:

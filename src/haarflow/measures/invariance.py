@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from haarflow.errors import Refusal
 from haarflow.measures.brackets import Bounds, bracket, lower_bounds, scale, upper_bounds
 from haarflow.measures.clouds import Cloud, action_matrices, projector_matrix
-from haarflow.measures.couplings import Coupling
+from haarflow.measures.couplings import Coupling, nearest, searchable
 from haarflow.measures.distances import Progress, arrays, exact, kernel_mean, positive
 
 
@@ -69,7 +69,7 @@ def wi_bounds(
     *,
     elements: Array | np.ndarray | None = None,
     projections: int = 32,
-    rounds: int = 2,
+    rounds: int = 3,
     pairs: bool = False,
     force: bool = False,
 ) -> Bounds:
@@ -81,6 +81,9 @@ def wi_bounds(
     x, a = arrays(mu)
     y, b = _orbit(x, a, images)
     lowers = lower_bounds(key, x, a, y, b, projections=projections)
+    if searchable(len(x), len(y), mu.p):
+        gaps = nearest(x, y)[0].reshape(len(images), -1) ** 2 @ a
+        lowers["nearest"] = float(np.sqrt(gaps.mean()))
     if elements is None:
         lowers |= _half_largest(key, x, a, images, projections)
     identity = Coupling(np.tile(np.arange(len(x)), len(images)), np.arange(len(y)), b)

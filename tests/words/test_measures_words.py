@@ -1,0 +1,162 @@
+"""The sentences with which the measures refuse bad input."""
+
+import jax
+import numpy as np
+import pytest
+
+from haarflow.algebra.groups import Cyclic, SpecialOrthogonal
+from haarflow.algebra.reps import natural
+from haarflow.errors import Refusal
+from haarflow.measures.clouds import Cloud, stack, uniform
+from haarflow.measures.distances import mmd_squared, sinkhorn, sliced, w2
+from haarflow.measures.invariance import circle_correction, si_distance, wi_bounds, wi_distance
+
+KEY = jax.random.key(0)
+PLANE = uniform(np.eye(2))
+SPACE = uniform(np.eye(3))
+LARGE = uniform(np.zeros((6000, 2)) + np.arange(6000.0)[:, None])
+
+REFUSALS = {
+    "sizes": (
+        lambda: Cloud(np.ones((3, 2)), np.full(4, 0.25)),
+        "A Cloud holds n atoms in R^p and n weights; got atoms (3, 2) and weights (4,). "
+        "For equal weights write `uniform(atoms)`.",
+    ),
+    "sum": (
+        lambda: Cloud(np.ones((2, 1)), [0.5, 0.6]),
+        "A Cloud's weights sum to one; got a sum of 1.1. "
+        "Write `weights / weights.sum()`, or `uniform(atoms)` for equal weights.",
+    ),
+    "negative": (
+        lambda: Cloud(np.ones((2, 1)), [-0.5, 1.5]),
+        "A Cloud's weights are non-negative; got -0.5. "
+        "Write `weights / weights.sum()` of non-negative weights, or `uniform(atoms)`.",
+    ),
+    "weight nan": (
+        lambda: Cloud(np.ones((2, 1)), [np.nan, 1.0]),
+        "A Cloud's weights are non-negative; got nan. "
+        "Write `weights / weights.sum()` of non-negative weights, or `uniform(atoms)`.",
+    ),
+    "nan": (
+        lambda: uniform([[0.0, 1.0], [3.0, np.nan]]),
+        "A Cloud's atoms are finite; got [ 3. nan] at atom 1. "
+        "Drop such atoms, or make the step that produced them smaller.",
+    ),
+    "words": (
+        lambda: uniform([["a", "b"]]),
+        "A Cloud's atoms are real numbers; got <U1. Write them as floats.",
+    ),
+    "line": (
+        lambda: uniform(np.arange(3.0)),
+        "A Cloud holds n atoms in R^p, n at least one; got atoms (3,). "
+        "For atoms on the line write `uniform(values[:, None])`.",
+    ),
+    "stack": (
+        lambda: stack([PLANE, SPACE]),
+        "stack takes at least one cloud, all with atoms of the same shape; got shapes [(2, 2), (3, 3)]. "
+        "Bring them to n atoms with `cloud.resample(key, n)`.",
+    ),
+    "push": (
+        lambda: PLANE.push(np.eye(3)),
+        "push takes a function of one atom, or a matrix with 2 columns for a cloud in R^2; got shape (3, 3). "
+        "Write `cloud.push(lambda z: ...)` or transpose the matrix.",
+    ),
+    "rep": (
+        lambda: PLANE.orbit(natural(Cyclic(3))),
+        "A representation of dimension k acts on clouds in R^k; got dimension 3 and a cloud in R^2. "
+        "Write a representation of dimension 2, such as the unit's `action(on_x, on_y)`.",
+    ),
+    "rep of a distance": (
+        lambda: wi_distance(PLANE, natural(Cyclic(3))),
+        "A representation of dimension k acts on clouds in R^k; got dimension 3 and a cloud in R^2. "
+        "Write a representation of dimension 2, such as the unit's `action(on_x, on_y)`.",
+    ),
+    "projector": (
+        lambda: si_distance(PLANE, np.eye(3)),
+        "A projector on R^2 is a (2, 2) matrix; got shape (3, 3). "
+        "Write `rep.fixed_projector()` of a representation of that dimension.",
+    ),
+    "infinite": (
+        lambda: wi_bounds(KEY, SPACE, natural(SpecialOrthogonal(3))),
+        "An orbit is a finite sum over the group; got the infinite SpecialOrthogonal. "
+        "Write `elements=group.haar(key, 64)` to average over 64 draws.",
+    ),
+    "resample": (
+        lambda: PLANE.resample(KEY, 0),
+        "resample draws at least one atom; got n = 0. Write `cloud.resample(key, 100)`.",
+    ),
+    "dimensions": (
+        lambda: w2(PLANE, SPACE),
+        "A distance compares clouds in the same R^p; got p = 2 and p = 3. "
+        "Write `cloud.push(matrix)` to bring both to one dimension.",
+    ),
+    "stacked": (
+        lambda: w2(stack([PLANE, PLANE]), PLANE),
+        "A distance takes one cloud at a time; got a stack with atoms (2, 2, 2). "
+        "Write `jax.tree.map(lambda leaf: leaf[0], clouds)` for its first cloud.",
+    ),
+    "size": (
+        lambda: w2(LARGE, LARGE),
+        "Exact transport solves up to 25,000,000 pairs of atoms unasked; got 6,000 × 6,000, "
+        "which takes about 18 s and 0.4 GB. Write `force=True` to wait, "
+        "or take bounds: `w2_bounds`, or `wi_bounds` for the distance to the orbit.",
+    ),
+    "order": (
+        lambda: sliced(KEY, PLANE, PLANE, order=3),
+        "sliced takes order 1 or 2; got 3. Write `sliced(key, mu, nu, order=2)`.",
+    ),
+    "width": (
+        lambda: mmd_squared(PLANE, PLANE, width=0),
+        "mmd_squared takes a positive width; got 0. Leave it out for the default.",
+    ),
+    "blur": (
+        lambda: sinkhorn(PLANE, PLANE, blur=float("nan")),
+        "sinkhorn takes a positive blur; got nan. Leave it out for the default.",
+    ),
+    "iterations": (
+        lambda: sinkhorn(uniform(np.eye(5)), uniform(np.arange(20.0).reshape(4, 5)), iterations=1),
+        "sinkhorn stops when its marginals are right; they were not after 1 iterations. "
+        "Write a larger `blur` or more `iterations`, or take `w2` or `w2_bounds`.",
+    ),
+    "turns": (
+        lambda: circle_correction(PLANE, np.array([[0.0, -0.5], [0.5, 0.0]]), 8),
+        "A circle action turns a whole number of times per revolution in each plane; got [0.5, 0.5] turns. "
+        "Scale the speed so that one revolution takes 2π.",
+    ),
+    "rotations": (
+        lambda: circle_correction(PLANE, np.zeros((2, 2)), 0),
+        "circle_correction takes n ≥ 1 equispaced rotations; got 0. Write n = 64, say.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_refusal_says_the_rule_what_it_got_and_what_to_write(case):
+    act, sentence = REFUSALS[case]
+    with pytest.raises(Refusal) as caught:
+        act()
+    assert str(caught.value) == sentence
+
+
+def test_progress_announces_the_cost_before_the_solve():
+    heard = []
+    w2(uniform(np.eye(3)), SPACE, progress=heard.append)
+    assert heard == ["exact transport of 3 to 3 atoms: about 0 s and 0.0 GB"]
+
+
+def test_force_solves_beyond_the_limit(monkeypatch):
+    monkeypatch.setattr("haarflow.measures.distances.EXACT_LIMIT", 4)
+    with pytest.raises(Refusal):
+        w2(SPACE, SPACE)
+    assert w2(SPACE, SPACE, force=True) == 0
+
+
+def test_weights_in_single_precision_get_single_precision_slack():
+    weights = np.full(3, 1 / 3, np.float32)
+    Cloud(np.eye(3, dtype=np.float32), weights)
+    with pytest.raises(Refusal, match="sum to one"):
+        Cloud(np.eye(3), np.full(3, 1 / 3) + 1e-8)
+
+
+def test_traced_values_are_not_read():
+    jax.jit(lambda weights: Cloud(np.eye(2), weights).mean())(np.array([2.0, 3.0]))
