@@ -3,6 +3,7 @@
 Step k draws everything it needs from `fold_in(key, k)`, so the result does not depend on how the loop is cut.
 """
 
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from haarflow.dynamics.schemes import Scheme
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 
-_PIECES = 100  # how often, at least, a flow looks up: to tell its progress, to check its numbers, to save
+_LOOK_UP = 0.2  # seconds, about, between two looks at the numbers: to check them, to save, to tell the progress
 
 
 class Diverged(UserWarning):
@@ -94,10 +95,11 @@ def flow(
     saved = Checkpoint(checkpoint, (lanes, state, key, dt, sorted(log.probes), sorted(records)))
     if saved.found:
         at, state, log.rows = saved.load(state)
+    piece = 16
     with watching(progress) as tell:
-        for end in sorted({*records, *range(0, steps, max(1, steps // _PIECES))}):
-            if end < at or (end == at and log.rows):
-                continue  # a resumed flow has been here
+        while not log.rows or at < steps:
+            end = min(at + piece, min(stop for stop in records if stop > at or not log.rows))
+            begun = time.monotonic()
             moved = _advance(lanes, state, key, dt, schedule, jnp.asarray(at), jnp.asarray(end))
             if not _finite(moved):
                 good, state = _last_good(lanes, state, key, dt, schedule, jnp.asarray(at), jnp.asarray(end))
@@ -109,10 +111,11 @@ def flow(
                 log.record(at, state)
             saved.save(at, state, log.rows, last=at == steps)
             tell(at / max(steps, 1))
+            piece = piece * 2 if time.monotonic() - begun < _LOOK_UP else max(1, piece // 2)
     if stopped:
         warnings.warn(stopped, Diverged, stacklevel=2)
     paths = log.paths(state, stopped)
-    return paths if isinstance(field, Mapping) else paths[""]
+    return {name: paths[name] for name in field} if isinstance(field, Mapping) else paths[""]
 
 
 @eqx.filter_jit

@@ -1,0 +1,102 @@
+"""The published teacher–student task: the swap of two coordinates acting on `sigmoid(z x)`.
+
+X = Y = R², Z = R^{2×2}, X ~ N(0, 16 I), loss |y − ŷ|², penalty tau |z|², step alpha / N for 20 N steps. In the
+library's convention the penalty is `Penalty(2 tau)`, because its r is ½|z|²; everything else is as printed.
+"""
+
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from haarflow.algebra.groups import Cyclic
+from haarflow.algebra.reps import natural
+from haarflow.dynamics.fields import Descend, Field, restrict
+from haarflow.dynamics.schemes import Euler, Noisy, Scheme
+from haarflow.learning.data import Data, Teacher
+from haarflow.learning.risks import Penalty, Risk
+from haarflow.learning.symmetry import augment, average
+from haarflow.measures.clouds import Cloud, uniform
+from haarflow.models.units import Dense, Unit, network
+
+SWAP = natural(Cyclic(2))
+UNIT = Dense(2, 2, "sigmoid")
+ACTION = SWAP.hom(SWAP)
+PROJECTOR = ACTION.fixed_projector()
+SCHEMES = ("vanilla", "DA", "FA", "EA")
+SCALE = 4.0
+
+_ATOMS = 0.5 * np.array(
+    [(-1, 0, 0, 0.5), (0.5, 1, 0, 1), (-0.5, 0.3, 1, 0), (0, -1, -0.5, 1), (0.7, -0.7, 0.5, 0.7)]
+)
+_FIXED = 0.5 * np.array([(1, 0), (0.5, 1), (-0.5, 0.3), (0, -1), (0.7, 0.7)])
+_BASIS = np.array([(1, 0, 0, 1), (0, 1, 1, 0)]) / np.sqrt(2)
+
+
+def teacher_cloud(name: str) -> Cloud:
+    """The arbitrary, the weakly or the strongly invariant teacher."""
+    arbitrary = uniform(_ATOMS)
+    return {
+        "arbitrary": lambda: arbitrary,
+        "weak": lambda: arbitrary.orbit(ACTION),
+        "strong": lambda: uniform(_FIXED @ _BASIS),
+    }[name]()
+
+
+def task(teacher: str, batch: int) -> Teacher:
+    """One-pass data labelled by the teacher."""
+    return Teacher(UNIT, teacher_cloud(teacher), batch, scale=SCALE)
+
+
+def fields(
+    data: Data,
+    tau: float,
+    *,
+    unit: Unit = UNIT,
+    on_x=SWAP,
+    on_y=SWAP,
+    projector: np.ndarray = PROJECTOR,
+    loss: str = "square",
+    exact: bool = True,
+) -> dict[str, Field]:
+    """The four schemes: plain, augmented, averaged, restricted. `exact` augments by the whole group at once."""
+    penalty = Penalty(2 * tau)
+    plain = Descend(Risk(unit, data, loss) + penalty)
+    return {
+        "vanilla": plain,
+        "DA": Descend(Risk(unit, augment(data, on_x, on_y, exact=exact), loss) + penalty),
+        "FA": Descend(Risk(average(unit, on_x, on_y), data, loss) + penalty),
+        "EA": restrict(plain, projector),
+    }
+
+
+def steppers(temperature: float, *, projected: bool, projector: np.ndarray = PROJECTOR) -> dict[str, Scheme]:
+    """Noisy SGD for each scheme; EA's noise is always the projection of the shared one."""
+    free = Noisy(Euler(), temperature)
+    held = Noisy(Euler(), temperature, projector=projector)
+    return {name: held if projected or name == "EA" else free for name in SCHEMES}
+
+
+def starts(
+    key: PRNGKeyArray, n: int, *, strong: bool, deviation: float = 0.25, projector: np.ndarray = PROJECTOR
+) -> dict[str, Cloud]:
+    """Gaussian atoms (a WI law), or their projection (an SI law); EA always starts from the projection."""
+    weak = uniform(deviation * jax.random.normal(key, (n, len(projector))))
+    flat = weak.project(projector)
+    return {name: flat if strong or name == "EA" else weak for name in SCHEMES}
+
+
+def inputs(key: PRNGKeyArray, m: int) -> Float[Array, "m d"]:
+    """Fresh inputs on which functions are compared."""
+    return SCALE * jax.random.normal(key, (m, UNIT.inputs))
+
+
+def errors(cloud: Cloud, teacher: Cloud, xs: Float[Array, "m d"]) -> Mapping[str, Array]:
+    """`|f − Qf|²`, `|f − f*|²` and `|f − Qf*|²` on these inputs."""
+    averaged = average(UNIT, SWAP, SWAP)
+    f, symmetric = network(UNIT, cloud, xs), network(averaged, cloud, xs)
+    target, ideal = network(UNIT, teacher, xs), network(averaged, teacher, xs)
+    gaps = {"asymmetry": f - symmetric, "teacher": f - target, "ideal": f - ideal}
+    return {name: jnp.mean(jnp.sum(gap**2, axis=1)) for name, gap in gaps.items()}

@@ -1,0 +1,26 @@
+"""The README is true: its example prints what it says, and the names and commands it gives exist."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+
+
+def test_the_example_prints_what_the_readme_says():
+    code, printed = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", README, re.S).groups()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == printed
+    assert len([line for line in code.splitlines() if line.strip()]) <= 12
+
+
+def test_every_public_name_loads():
+    import haarflow
+
+    for name in dir(haarflow):
+        assert getattr(haarflow, name).__name__ == name
+    with pytest.raises(AttributeError, match="haarflow has no Cyclops; it has Adaptive, Alternating"):
+        haarflow.Cyclops  # noqa: B018
