@@ -105,6 +105,9 @@ class Formula(Rep):
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             return np.asarray(self.function(np.asarray(g, np.float64)), np.float64)
 
+    def __repr__(self):
+        return f"represent({self.group}, {getattr(self.function, '__name__', 'function')}, dim={self.k})"
+
     @classmethod
     def examples(cls):
         return [cls(Dihedral(3), _determinant, 1), cls(SpecialOrthogonal(2), _double_angle, 2)]
@@ -256,4 +259,4 @@ def _determinant(g):
 
 
 def _double_angle(g):
-    return g @ g
+    return jnp.matmul(g, g)
