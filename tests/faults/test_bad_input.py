@@ -172,7 +172,7 @@ def test_a_record_whose_arrays_are_gone(refused, record):
     assert "arrays.npz is missing" in refused("report", record.path.parents[1])
 
 
-@pytest.mark.parametrize("fault", ["truncated", "changed", "versions"])
+@pytest.mark.parametrize("fault", ["truncated", "changed", "swapped", "versions"])
 def test_a_damaged_part_is_run_again_and_says_so(tmp_path, capsys, record, fault):
     experiment, out = discovery.load("coin-mean")(), tmp_path / "again"
     job = sweep.job(experiment, 0, out)
@@ -187,6 +187,8 @@ def test_a_damaged_part_is_run_again_and_says_so(tmp_path, capsys, record, fault
         path.write_bytes(content[:-40])
     if fault == "changed":
         path.write_bytes(content[:-150] + b"x" + content[-149:])
+    if fault == "swapped":
+        path.write_bytes(content.partition(b"\n")[0] + b"\n" + ledger.pack({"error": errors + 1.0}))
     assert answer(["run", "coin-mean", "--workers", "0", "--out", str(out)]) == 0
     assert "the part 'n=10' runs again, because it" in capsys.readouterr().err
     for name in ("record.json", "arrays.npz"):

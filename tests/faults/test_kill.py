@@ -114,13 +114,17 @@ def test_workers_die_with_their_parent(tmp_path):
     process = start(["run", "slow-parts", "--set", "wait=2", "--out", str(tmp_path)], env)
     _begun(process)
     children = _children(process.pid)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
+    with process.stdout, process.stderr:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
     assert len(children) >= 2
     deadline = time.monotonic() + 10
     while any(map(_alive, children)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not any(map(_alive, children))
+    left = [pid for pid in children if _alive(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left
 
 
 def test_ctrl_c_stops_at_once_and_says_that_the_run_resumes(tmp_path):
