@@ -181,10 +181,10 @@ def main() -> None:
 def answer(arguments: list[str]) -> int:
     """The exit code of a command line."""
     try:
-        code = app(arguments, prog_name="haarflow", standalone_mode=False)
+        code = _list_at_once(arguments) or app(arguments, prog_name="haarflow", standalone_mode=False)
         if code == INTERRUPTED:
             raise KeyboardInterrupt
-        return code if isinstance(code, int) else HOLDS
+        return code if type(code) is int else HOLDS
     except Refusal as refusal:
         return _complain(str(refusal), BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
@@ -194,6 +194,14 @@ def answer(arguments: list[str]) -> int:
         return HOLDS
     except Exception as error:
         return _complain(*_unexpected(error))
+
+
+def _list_at_once(arguments: list[str]) -> bool:
+    """Answer a plain `list` without the option parser, whose loading takes longer than the answer."""
+    plain = arguments[:1] == ["list"] and arguments[1:] in ([], ["--json"])
+    if plain:
+        list_(as_json=len(arguments) == 2)
+    return plain
 
 
 def _unexpected(error: Exception) -> tuple[str, int]:

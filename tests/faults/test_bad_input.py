@@ -3,8 +3,6 @@
 import errno
 import json
 import os
-import resource
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -138,14 +136,12 @@ def test_a_disk_that_fills_up(refused, tmp_path, monkeypatch):
 
 
 def test_a_limit_on_file_size_is_met_in_a_worker(tmp_path):
-    def small_files():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))
-
-    command = [sys.executable, "-m", "haarflow", "run", "coin-mean", "--workers", "1", "--out", str(tmp_path)]
+    limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))"
+    words = ["run", "coin-mean", "--workers", "1", "--out", str(tmp_path)]
+    script = f"{limit}; from haarflow.cli import answer; sys.exit(answer({words}))"
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # or Python would keep truncated bytecode
     done = subprocess.run(
-        command, env=env, capture_output=True, text=True, preexec_fn=small_files, check=False
+        [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2, done.stderr
     assert "the disk is full or a quota is reached" in done.stderr

@@ -25,8 +25,11 @@ PALETTE = {
     "fifth": ("#b0588c", "#dd8fbe"),
     "sixth": ("#2f9cd6", "#8fd0f5"),
     "seventh": ("#6b6f76", "#a3a9b3"),
+    "eighth": ("#6a51a3", "#b3a2e8"),
+    "ninth": ("#7d8a00", "#c3d04a"),
+    "tenth": ("#8c5a2b", "#cfa074"),
 }
-MARKERS = {"vanilla": "o", "DA": "s", "FA": "^", "EA": "D", "fifth": "v", "sixth": "P", "seventh": "X"}
+MARKERS = dict(zip(PALETTE, "os^DvPX<>h", strict=True))
 
 STYLE: dict[Any, Any] = {
     "figure.facecolor": "none",
