@@ -87,7 +87,9 @@ def test_a_restricted_field_stays_in_its_subspace():
 
 def test_refusals():
     risk = Risk(Teacher.examples()[0].unit, Teacher.examples()[0])
-    with pytest.raises(Refusal, match=r"exact value over a whole Sample only; .* Write risk.sample\(key\)\(cloud\)"):
+    with pytest.raises(
+        Refusal, match=r"exact value over a whole Sample only; .* Write risk.sample\(key\)\(cloud\)"
+    ):
         risk(weighted_cloud())
     with pytest.raises(Refusal, match="A loss is one of absolute, cross-entropy, .*; got 'hinge'"):
         Risk(risk.unit, risk.data, "hinge")

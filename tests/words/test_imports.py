@@ -6,7 +6,18 @@ import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "haarflow"
-ROOMS = ["algebra", "measures", "models", "learning", "dynamics", "practice", "runs", "experiments", "lab", "cli"]
+ROOMS = [
+    "algebra",
+    "measures",
+    "models",
+    "learning",
+    "dynamics",
+    "practice",
+    "runs",
+    "experiments",
+    "lab",
+    "cli",
+]
 EVERYWHERE = {"errors", "files", "members"}
 LAZY = {"ot", "sklearn", "diffrax", "sympy", "optax", "matplotlib", "rich", "dask", "torch"}
 BANNED = {"pickle", "yaml", "dill", "urllib", "requests", "socket"}
@@ -41,6 +52,8 @@ def test_heavy_libraries_are_imported_where_they_are_used():
 
 
 def test_the_command_line_starts_without_jax():
-    code = "import sys, haarflow.cli; print(sorted({'jax', 'matplotlib', 'scipy', 'numpy'} & set(sys.modules)))"
+    code = (
+        "import sys, haarflow.cli; print(sorted({'jax', 'matplotlib', 'scipy', 'numpy'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

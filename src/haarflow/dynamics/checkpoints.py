@@ -39,7 +39,9 @@ class Checkpoint:
         for i, (step, when, values) in enumerate(rows):
             arrays |= {f"row/{i}/step": np.asarray(step), f"row/{i}/time": when}
             arrays |= {
-                f"row/{i}/value/{lane}/{name}": v for lane, probes in values.items() for name, v in probes.items()
+                f"row/{i}/value/{lane}/{name}": v
+                for lane, probes in values.items()
+                for name, v in probes.items()
             }
         lanes = list(state.lanes)
         about = {"digest": self.digest, "at": at, "rows": len(rows), "lanes": lanes}
@@ -66,7 +68,9 @@ class Checkpoint:
                 "cloud, key, dt or steps. Delete it, or name another file."
             )
         leaves, tree = jax.tree.flatten(like)
-        state = jax.tree.unflatten(tree, [jax.numpy.asarray(arrays[f"state/{i}"]) for i in range(len(leaves))])
+        state = jax.tree.unflatten(
+            tree, [jax.numpy.asarray(arrays[f"state/{i}"]) for i in range(len(leaves))]
+        )
         return about["at"], state, [self._row(arrays, i, about["lanes"]) for i in range(about["rows"])]
 
     @staticmethod

@@ -23,7 +23,9 @@ from haarflow.dynamics.schemes import Scheme
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 
-_LOOK_UP = 0.2  # seconds, about, between two looks at the numbers: to check them, to save, to tell the progress
+_LOOK_UP = (
+    0.2  # seconds, about, between two looks at the numbers: to check them, to save, to tell the progress
+)
 
 
 class Diverged(UserWarning):
@@ -149,7 +151,9 @@ def _step(lanes: dict[str, Lane], state: State, key, dt, schedule, k) -> State:
     def one(state, key, dt):
         here = jax.random.fold_in(key, k)
         size = dt * schedule(k * dt)
-        moved = {name: lane.scheme.step(here, lane.field, *state.lanes[name], size) for name, lane in lanes.items()}
+        moved = {
+            name: lane.scheme.step(here, lane.field, *state.lanes[name], size) for name, lane in lanes.items()
+        }
         return State(state.time + size, moved)
 
     return (jax.vmap(one) if key.ndim else one)(state, key, dt)
@@ -176,7 +180,9 @@ class Log:
     def record(self, step: int, state: State):
         """One more row, measured at this state."""
         values = {
-            lane: {name: np.asarray(_measure(probe, cloud, self.batched)) for name, probe in self.probes.items()}
+            lane: {
+                name: np.asarray(_measure(probe, cloud, self.batched)) for name, probe in self.probes.items()
+            }
             for lane, (cloud, _) in state.lanes.items()
         }
         self.rows.append((step, np.asarray(state.time), values))

@@ -94,12 +94,20 @@ class Identities(Experiment):
         averaged = Averaged(unit, jnp.asarray(on_x.matrices()), jnp.asarray(self._outputs(on_y)))
         images, projector = jnp.asarray(self._images(action, case)), jnp.asarray(action.fixed_projector())
         orbit = _orbit(cloud, images[: -1 if self.fault == "half orbit" else None])
-        setting = Setting(unit, averaged, images, projector, sample, self._closed(sample, on_x, on_y), cloud, orbit)
+        setting = Setting(
+            unit, averaged, images, projector, sample, self._closed(sample, on_x, on_y), cloud, orbit
+        )
         target = _arbitrary(key, unit)
-        values = setting.closed.xs, target(setting.closed.xs), symmetrise(target, on_x, on_y)(setting.closed.xs)
+        values = (
+            setting.closed.xs,
+            target(setting.closed.xs),
+            symmetrise(target, on_x, on_y)(setting.closed.xs),
+        )
         found = dict(_static(setting, values)) | dict(_drifts(setting))
         strong = cloud.project(projector)
-        found["SI distance: |z − Pz| is the transport to P # mu"] = abs(si_distance(cloud, action) - w2(cloud, strong))
+        found["SI distance: |z − Pz| is the transport to P # mu"] = abs(
+            si_distance(cloud, action) - w2(cloud, strong)
+        )
         return found
 
     def _draw(self, key, unit: Unit) -> tuple[Cloud, Sample]:
@@ -164,7 +172,9 @@ class Identities(Experiment):
             axis.axvline(BOUND, color=INK, linewidth=1.2)
             axis.annotate("bound", (BOUND, rows[0] + 0.62), color=INK, fontsize=8, ha="center")
             axis.axvline(np.finfo(float).eps, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
-            axis.annotate("rounding", (np.finfo(float).eps, rows[0] + 0.62), color=MUTED, fontsize=8, ha="center")
+            axis.annotate(
+                "rounding", (np.finfo(float).eps, rows[0] + 0.62), color=MUTED, fontsize=8, ha="center"
+            )
             axis.set(xscale="log", xlim=(5e-19, None), ylim=(-0.7, rows[0] + 0.6), yticks=rows)
             axis.set_yticklabels(names)
             axis.set_xlabel("size of the failure (0 is drawn at 1e-18)")
@@ -199,7 +209,9 @@ class Setting(eqx.Module):
 def _static(s: Setting, values) -> dict[str, Array]:
     """The identities of functions and risks."""
     plain, augmented, mean = s.risks
-    risks, still = jax.vmap(lambda image: (plain(s.cloud.push(image)), augmented(s.cloud.push(image))))(s.images)
+    risks, still = jax.vmap(lambda image: (plain(s.cloud.push(image)), augmented(s.cloud.push(image))))(
+        s.images
+    )
     xs, target, ideal = values
     weak = network(s.unit, s.orbit, xs)
     return {
@@ -230,7 +242,9 @@ def _drifts(s: Setting) -> dict[str, Array]:
         "Thm 3: closed data move orbits as orbits": _gap(rows, carried),
         "Thm 4: DA and FA pull alike on WI clouds": _gap(weak_da, weak_fa),
         "Thm 5: closed data keep E^G": _gap(strong_da @ s.projector, strong_da),
-        "Thm 6: DA, FA and EA pull alike on SI clouds": jnp.maximum(_gap(strong_da, held), _gap(strong_fa, held)),
+        "Thm 6: DA, FA and EA pull alike on SI clouds": jnp.maximum(
+            _gap(strong_da, held), _gap(strong_fa, held)
+        ),
     }
 
 

@@ -111,7 +111,9 @@ class Teacher(Data):
 def refuse_unless_positive(owner: str, size: int | None):
     """A sentence, where a count is not at least one."""
     if size is not None and size < 1:
-        raise Refusal(f"{owner} is a whole number >= 1; got {size}. Write 1 or more, or None for the whole sample.")
+        raise Refusal(
+            f"{owner} is a whole number >= 1; got {size}. Write 1 or more, or None for the whole sample."
+        )
 
 
 def load(path: str | Path, *, outputs: int = 1, size: int | None = None) -> Sample:
@@ -161,7 +163,9 @@ def _read_csv(path: Path, outputs: int) -> tuple[np.ndarray, np.ndarray]:
     if rows and not _numeric(rows[0]):
         rows = rows[1:]
     if not rows:
-        raise Refusal(f"A .csv data file holds rows of numbers; got none in {path.name}. Write one sample a row.")
+        raise Refusal(
+            f"A .csv data file holds rows of numbers; got none in {path.name}. Write one sample a row."
+        )
     width = len(rows[0])
     for number, row in enumerate(rows, len(lines) - len(rows) + 1):
         if len(row) != width or not _numeric(row):

@@ -159,4 +159,6 @@ class Risk(Functional):
     @classmethod
     def examples(cls):
         xs = jnp.array([[0.3, -1.0], [0.5, 0.2], [2.0, 0.1]])
-        return [cls(Dense(2, 2, "tanh"), Sample(xs, jnp.sin(xs)), loss) for loss in ("half-square", "absolute")]
+        return [
+            cls(Dense(2, 2, "tanh"), Sample(xs, jnp.sin(xs)), loss) for loss in ("half-square", "absolute")
+        ]

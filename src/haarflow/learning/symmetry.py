@@ -53,7 +53,9 @@ def augment(data: Data, on_x: Rep, on_y: Rep, *, exact: bool = False, elements=N
 def close(sample: Sample, on_x: Rep, on_y: Rep) -> Sample:
     """The orbit-closed data set: every pair and all its images."""
     return Sample(
-        moved(jnp.asarray(action_matrices(on_x, on_x.dim)), sample.xs), moved(jnp.asarray(action_matrices(on_y, on_y.dim)), sample.ys), sample.size
+        moved(jnp.asarray(action_matrices(on_x, on_x.dim)), sample.xs),
+        moved(jnp.asarray(action_matrices(on_y, on_y.dim)), sample.ys),
+        sample.size,
     )
 
 
@@ -105,7 +107,9 @@ class Averaged(Unit):
 def average(unit: Unit, on_x: Rep, on_y: Rep, *, elements=None) -> Averaged:
     """FA: the unit averaged over the group, or over the `elements` that stand for an infinite one."""
     unit._fit(on_x, on_y)
-    return Averaged(unit, *(jnp.asarray(action_matrices(rep, rep.dim, elements=elements)) for rep in (on_x, on_y)))
+    return Averaged(
+        unit, *(jnp.asarray(action_matrices(rep, rep.dim, elements=elements)) for rep in (on_x, on_y))
+    )
 
 
 def symmetrise(function, on_x: Rep, on_y: Rep, *, elements=None):
