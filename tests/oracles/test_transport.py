@@ -11,6 +11,7 @@ from scipy.stats import wasserstein_distance
 
 from haarflow.measures.brackets import gelbrich, w2_bounds
 from haarflow.measures.clouds import Cloud, uniform
+from haarflow.measures.couplings import greedy, multiscale, refined, sorted_along
 from haarflow.measures.distances import arrays, mmd_squared, staircase, w1, w2
 
 
@@ -23,9 +24,7 @@ def weighted(draw, n: int, p: int) -> Cloud:
 def test_w1_on_the_line_is_scipys(seed):
     draw = np.random.default_rng(seed)
     mu, nu = weighted(draw, 11, 1), weighted(draw, 7 + seed, 1)
-    expected = wasserstein_distance(
-        *(np.asarray(a).ravel() for a in (mu.atoms, nu.atoms, mu.weights, nu.weights))
-    )
+    expected = wasserstein_distance(*(np.asarray(a).ravel() for a in (mu.atoms, nu.atoms, mu.weights, nu.weights)))
     assert np.isclose(w1(mu, nu), expected, rtol=1e-12)
 
 
@@ -44,9 +43,7 @@ def test_small_clouds_try_every_permutation(n):
     orders = [list(order) for order in permutations(range(n))]
     mu, nu = uniform(x), uniform(y)
     assert np.isclose(w1(mu, nu), min(gaps[range(n), order].mean() for order in orders), rtol=1e-12)
-    assert np.isclose(
-        w2(mu, nu) ** 2, min((gaps[range(n), order] ** 2).mean() for order in orders), rtol=1e-12
-    )
+    assert np.isclose(w2(mu, nu) ** 2, min((gaps[range(n), order] ** 2).mean() for order in orders), rtol=1e-12)
 
 
 @pytest.mark.parametrize("n", [10, 60])
@@ -66,9 +63,7 @@ def test_weighted_clouds_are_a_linear_programme(order):
     mu, nu = weighted(draw, 6, 3), weighted(draw, 9, 3)
     (x, a), (y, b) = arrays(mu), arrays(nu)
     rows, columns = np.kron(np.eye(6), np.ones(9)), np.kron(np.ones(6), np.eye(9))
-    best = linprog(
-        (cdist(x, y) ** order).ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.concatenate([a, b])
-    ).fun
+    best = linprog((cdist(x, y) ** order).ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.concatenate([a, b])).fun
     assert np.isclose((w1, w2)[order - 1](mu, nu), best ** (1 / order), rtol=1e-9)
 
 
@@ -80,6 +75,33 @@ def test_a_staircase_has_the_right_margins():
             i, j, mass = staircase(a, b)
             np.testing.assert_allclose(np.bincount(i, mass, n), a, atol=1e-15)
             np.testing.assert_allclose(np.bincount(j, mass, m), b, atol=1e-15)
+
+
+@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize(("n", "m"), [(90, 90), (60, 180), (70, 110)])
+def test_every_cheap_coupling_has_the_right_margins(n, m, even):
+    draw = np.random.default_rng(n)
+    (x, a), (y, b) = (arrays(weighted(draw, size, 2)) for size in (n, m))
+    a, b = (np.full(n, 1 / n), np.full(m, 1 / m)) if even else (a, b)
+    u = np.array([0.6, 0.8])
+    couplings = [sorted_along(u, x, a, y, b), greedy(u, x, a, y, b)]
+    if even and m % n == 0:
+        couplings.append(multiscale(0, x, y, couplings[0]))
+    couplings += [refined(np.eye(2), x, y, coupling, block=16) for coupling in couplings]
+    for coupling in couplings:
+        np.testing.assert_allclose(np.bincount(coupling.i, coupling.mass, n), a, atol=1e-13)
+        np.testing.assert_allclose(np.bincount(coupling.j, coupling.mass, m), b, atol=1e-13)
+    lengths = [coupling.length(x, y) for coupling in couplings]
+    half = len(couplings) // 2
+    assert all(later <= sooner for sooner, later in zip(lengths[:half], lengths[half:], strict=True))
+
+
+def test_a_sorted_coupling_is_optimal_along_its_direction():
+    draw = np.random.default_rng(3)
+    (x, a), (y, b) = (arrays(weighted(draw, size, 1)) for size in (30, 17))
+    u = np.array([0.6, 0.8])
+    found = sorted_along(u, x * u, a, y * u, b).length(x * u, y * u)
+    assert np.isclose(found, w2(Cloud(x, a), Cloud(y, b)), rtol=1e-12)
 
 
 def test_gaussians_in_space_meet_the_bures_formula():
