@@ -76,15 +76,13 @@ def refuse_unless_particles(unit: Unit, cloud: Cloud):
         )
 
 
-def violation(unit: Unit, on_x: Rep, on_y: Rep, on_theta: Rep, g: np.ndarray) -> float:
-    """The largest relative failure of joint equivariance at g, over a fixed sample of particles and inputs."""
-    return float(violations(unit, on_x, on_y, on_theta, np.asarray(g)[None])[0])
-
-
 def violations(
     unit: Unit, on_x: Rep, on_y: Rep, on_theta: Rep, elements: Float[np.ndarray, "g e e"]
 ) -> Float[np.ndarray, " g"]:
-    """The violation at each of these elements: drawn and moved by NumPy, computed in one compiled call."""
+    """The largest relative failure of joint equivariance at each element, over fixed particles and inputs.
+
+    Drawn and moved by NumPy, and evaluated in one compiled call.
+    """
     draw = np.random.default_rng(0)
     thetas, xs = draw.normal(size=(16, unit.dim)), draw.normal(size=(16, unit.inputs))
     moved_thetas = np.stack([thetas, *(np.asarray(on_theta.apply(g, thetas)) for g in elements)])
@@ -169,9 +167,7 @@ class Perceptron(Unit):
     def many(self, thetas, xs):
         # One product with the inputs padded to (0, x, 1): whole rows of parameters, nothing sliced or copied.
         b = xs.shape[0]
-        padded = jnp.concatenate(
-            [jnp.zeros((b, self.outputs), xs.dtype), xs, jnp.ones((b, 1), xs.dtype)], axis=1
-        )
+        padded = jnp.concatenate([jnp.zeros((b, self.outputs), xs.dtype), xs, jnp.ones((b, 1), xs.dtype)], axis=1)
         hidden = activation(self.activation)(thetas @ padded.T)
         return thetas[:, : self.outputs, None] * hidden[:, None, :]
 

@@ -1,0 +1,160 @@
+"""The exact identities of a group, a unit and random data: how large the failure of each is.
+
+The cloud and the data are drawn and moved by NumPy, and everything is measured in one compiled call: a case costs
+one compilation. An infinite group is given by finitely many `elements` that make a subgroup of it.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from haarflow.algebra.kinds import Group
+from haarflow.algebra.reps import Rep, natural, trivial
+from haarflow.learning.data import Sample
+from haarflow.learning.risks import Risk
+from haarflow.learning.symmetry import Averaged
+from haarflow.measures.clouds import Cloud, action_matrices
+from haarflow.measures.distances import generator, w2
+from haarflow.models.units import Unit, network
+
+FAULTS = ("none", "no inverse", "half orbit", "one-sided action", "unclosed data")
+
+# The identities are exact whatever the compiler does, and their programs run once: spend nothing on speed.
+QUICK_TO_COMPILE = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+
+
+class Case(NamedTuple):
+    """A group, how it acts on inputs and outputs, and a unit that is jointly equivariant."""
+
+    on_x: Rep
+    on_y: Rep
+    unit: Unit
+    elements: np.ndarray | None = None
+
+    def matrices(self, rep: Rep) -> Float[np.ndarray, "g k k"]:
+        """A representation at every element of the group, or at those that stand for it."""
+        return action_matrices(rep, rep.dim, elements=self.elements)
+
+
+def case(group: Group, unit: Unit, on_x: Rep | None = None, on_y: Rep | None = None, elements=None) -> Case:
+    """A case whose inputs are moved naturally, and whose outputs stay, unless told otherwise."""
+    on_x = natural(group) if on_x is None else on_x
+    return Case(on_x, trivial(group, unit.outputs) if on_y is None else on_y, unit, elements)
+
+
+class Setting(eqx.Module):
+    """One group's case with its random cloud and data, and the planted fault if any."""
+
+    unit: Unit
+    averaged: Averaged
+    images: Float[Array, "g p p"]
+    projector: Float[Array, "p p"]
+    sample: Sample
+    closed: Sample
+    cloud: Cloud
+    orbit: Cloud
+
+    @property
+    def risks(self) -> tuple[Risk, Risk, Risk]:
+        """Plain, augmented by the whole group, and averaged."""
+        return Risk(self.unit, self.sample), Risk(self.unit, self.closed), Risk(self.averaged, self.sample)
+
+
+def errors(key: Key[Array, ""], case: Case, *, atoms: int, samples: int, fault: str = "none") -> dict[str, float]:
+    """The size of the failure of every identity, on a random weighted cloud and a random sample."""
+    on_x, on_y, unit, _ = case
+    action = unit.action(on_x, on_y)
+    draw = generator(key)
+    weights = draw.exponential(size=atoms)
+    cloud = Cloud(draw.normal(size=(atoms, unit.dim)), weights / weights.sum())
+    xs, ys = draw.normal(size=(samples, unit.inputs)), draw.normal(size=(samples, unit.outputs))
+    into, out = case.matrices(on_x), case.matrices(on_y)
+    images = case.matrices(_faulty_action(unit, on_x) if fault == "one-sided action" else action)
+    closed = [_moved(table, rows) for table, rows in ((into, xs), (out, ys))]
+    if fault == "unclosed data":
+        closed = [rows[:-1] for rows in closed]
+    kept = images[:-1] if fault == "half orbit" else images
+    orbit = Cloud(_moved(kept, np.asarray(cloud.atoms)), np.tile(weights / weights.sum(), len(kept)) / len(kept))
+    averaged = Averaged(unit, jnp.asarray(into), jnp.asarray(out.swapaxes(1, 2) if fault == "no inverse" else out))
+    projector = action.fixed_projector()
+    arrays = jnp.asarray(images), jnp.asarray(projector)
+    setting = Setting(unit, averaged, *arrays, Sample(xs, ys), Sample(*closed), cloud, orbit)
+    found = _measured(setting, *_functions(draw, closed[0], into, out))
+    strong = cloud.project(projector)
+    off = np.asarray(cloud.atoms) - np.asarray(strong.atoms)
+    gap = abs(np.sqrt(np.asarray(cloud.weights) @ np.sum(off**2, axis=1)) - w2(cloud, strong))
+    return {name: float(value) for name, value in found.items()} | {
+        "SI distance: |z − Pz| is the transport to P # mu": float(gap)
+    }
+
+
+def _faulty_action(unit: Unit, on_x: Rep) -> Rep:
+    return unit.joint(on_x, trivial(on_x.group, unit.outputs))
+
+
+def _moved(table: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    return np.einsum("gij,nj->gni", table, rows).reshape(-1, rows.shape[1])
+
+
+def _functions(draw: np.random.Generator, xs: np.ndarray, into: np.ndarray, out: np.ndarray):
+    """A function with no symmetry at all, and its symmetrisation, on these inputs."""
+    mix = draw.normal(size=(xs.shape[1], out.shape[1]))
+
+    def target(inputs):
+        return np.sin(inputs @ mix) + np.exp(-(inputs[:, :1] ** 2))
+
+    turned = target(_moved(into, xs)).reshape(len(into), len(xs), -1)
+    return jnp.asarray(target(xs)), jnp.asarray(np.einsum("gji,gbj->bi", out, turned) / len(out))
+
+
+@eqx.filter_jit(compiler_options=QUICK_TO_COMPILE)  # pyright: ignore[reportCallIssue]
+def _measured(s: Setting, target, ideal) -> dict[str, Array]:
+    return _static(s, target, ideal) | _drifts(s)
+
+
+def _static(s: Setting, target, ideal) -> dict[str, Array]:
+    """The identities of functions and risks."""
+    plain, augmented, mean = s.risks
+    risks, still = jax.vmap(lambda image: (plain(s.cloud.push(image)), augmented(s.cloud.push(image))))(s.images)
+    weak = network(s.unit, s.orbit, s.closed.xs)
+    return {
+        "Prop 1: Q f_mu = f_(mu^G)": _gap(
+            network(s.averaged, s.cloud, s.sample.xs), network(s.unit, s.orbit, s.sample.xs)
+        ),
+        "Prop 2: R^DA(mu) = mean_g R(M_g # mu)": _gap(augmented(s.cloud), risks.mean()),
+        "Prop 2: R^FA(mu) = R(mu^G)": _gap(mean(s.cloud), plain(s.orbit)),
+        "Prop 2: R(M_g # mu) = R(mu) on closed data": still.max() - still.min(),
+        "Cor 1: |f_mu − f|² = |f − Qf|² + |f_mu − Qf|²": _gap(
+            _mean_square(weak - target), _mean_square(target - ideal) + _mean_square(weak - ideal)
+        ),
+        "E^G: P = mean_g M_g": _gap(s.projector, s.images.mean(0)),
+    }
+
+
+def _drifts(s: Setting) -> dict[str, Array]:
+    """The identities of velocities, on the orbit of the cloud (WI) and on its projection (SI)."""
+    _, augmented, mean = s.risks
+    strong = s.cloud.push(s.projector)
+    weak_da, weak_fa = (risk.variation(s.orbit).velocity for risk in (augmented, mean))
+    plain, strong_da, strong_fa = (risk.variation(strong).velocity for risk in s.risks)
+    rows = weak_da.reshape(-1, s.cloud.n, s.cloud.p)
+    carried = jnp.einsum("gij,nj->gni", s.images[: len(rows)], rows[0])
+    held = plain @ s.projector
+    return {
+        "Thm 3: closed data move orbits as orbits": _gap(rows, carried),
+        "Thm 4: DA and FA pull alike on WI clouds": _gap(weak_da, weak_fa),
+        "Thm 5: closed data keep E^G": _gap(strong_da @ s.projector, strong_da),
+        "Thm 6: DA, FA and EA pull alike on SI clouds": jnp.maximum(_gap(strong_da, held), _gap(strong_fa, held)),
+    }
+
+
+def _mean_square(values):
+    return jnp.mean(jnp.sum(values**2, axis=-1))
+
+
+def _gap(a, b):
+    return jnp.abs(a - b).max()
