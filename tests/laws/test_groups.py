@@ -134,9 +134,7 @@ def test_probes_belong_to_the_group(group):
 
 def test_grids_of_the_plane_are_equispaced():
     turns = SpecialOrthogonal(2).grid(6)
-    np.testing.assert_allclose(
-        turns[2], scipy.linalg.expm(2 * np.pi / 3 * np.array([[0.0, -1.0], [1.0, 0.0]]))
-    )
+    np.testing.assert_allclose(turns[2], scipy.linalg.expm(2 * np.pi / 3 * np.array([[0.0, -1.0], [1.0, 0.0]])))
     assert np.array_equal(turns, Rotations(6).elements())
     assert np.array_equal(Orthogonal(2).grid(3), Dihedral(3).elements())
 

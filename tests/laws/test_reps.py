@@ -246,9 +246,7 @@ def test_a_function_serves_inside_jit_and_can_be_made_there():
 
     g = group.grid(7)[2]
     close(inside(jnp.asarray(g)), group.grid(7)[4])
-    close(
-        represent(group, double, dim=2).derivative(group.lie_algebra()[0]), 2 * group.lie_algebra()[0], 1e-11
-    )
+    close(represent(group, double, dim=2).derivative(group.lie_algebra()[0]), 2 * group.lie_algebra()[0], 1e-11)
 
 
 def test_both_factors_of_a_product_act_on_a_point_set():

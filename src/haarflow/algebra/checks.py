@@ -68,9 +68,7 @@ def refuse_broken(group, gap: float) -> None:
 def refuse_infinite(owner: str, group) -> None:
     """Refuse a group whose elements cannot be listed."""
     if not hasattr(group, "elements"):
-        raise Refusal(
-            f"{owner} is for finite groups; got {group}. Draw `group.haar(key, n)` and use those elements."
-        )
+        raise Refusal(f"{owner} is for finite groups; got {group}. Draw `group.haar(key, n)` and use those elements.")
 
 
 def _short(size: int) -> str:

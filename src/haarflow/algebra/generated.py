@@ -141,7 +141,5 @@ def _stack_of_permutations(generators) -> np.ndarray:
                 "Write for instance `Permutations([(1, 2, 0)])`."
             )
     if not rows or not rows[0]:
-        raise Refusal(
-            "Permutations takes one permutation at least; got none. Write `Trivial(n)` for no motion."
-        )
+        raise Refusal("Permutations takes one permutation at least; got none. Write `Trivial(n)` for no motion.")
     return np.array(rows, dtype=np.int64)

@@ -127,14 +127,10 @@ def represent(
     order, or only those of `group.generators()`, which are then extended to the group.
     """
     if sum(given is not None for given in (function, elements, generators)) != 1:
-        raise Refusal(
-            "represent takes one of a function of g, `elements=` or `generators=`; got none or several."
-        )
+        raise Refusal("represent takes one of a function of g, `elements=` or `generators=`; got none or several.")
     if function is not None:
         if dim is None:
-            raise Refusal(
-                "represent takes the size of rho(g) beside the function. Write `represent(g, f, dim=k)`."
-            )
+            raise Refusal("represent takes the size of rho(g) beside the function. Write `represent(g, f, dim=k)`.")
         return Formula(group, function, dim)
     finite = _finite(group, "A table of matrices")
     if elements is not None:
@@ -178,9 +174,7 @@ def image(group: Group, h: int, w: int) -> Rep:
             "`Rotations(4)`, `Rotations(2)`, `Dihedral(4)`, `Dihedral(2)` or `Dihedral(1)`."
         )
     if h != w and np.any(group.elements()[:, 0, 1]):
-        raise Refusal(
-            f"Quarter turns move square images; got {h} × {w} under {group}. Crop or pad the image."
-        )
+        raise Refusal(f"Quarter turns move square images; got {h} × {w} under {group}. Crop or pad the image.")
     y, x = np.meshgrid((whole(h) - 1) / 2 - np.arange(h), np.arange(whole(w)) - (w - 1) / 2, indexing="ij")
     return permutation(group, np.stack([x.ravel(), y.ravel()], -1))
 
@@ -207,14 +201,10 @@ def _extended(group: Finite, identity: np.ndarray, images: np.ndarray, compose: 
 
 def _moved(group: Finite, points: Float[np.ndarray, "k d"]) -> Int[np.ndarray, "order k"]:
     if points.ndim != 2 or points.shape[1] != group.dim or len(distinct(points)) != len(points):
-        raise Refusal(
-            f"Points are different rows (k, {group.dim}) for {group}; got shape {points.shape}, or a repeat."
-        )
+        raise Refusal(f"Points are different rows (k, {group.dim}) for {group}; got shape {points.shape}, or a repeat.")
     table = np.stack([match(points, points @ g.T, 1e-6) for g in group.elements()])
     if np.any(table < 0):
-        raise Refusal(
-            f"A set of points is permuted when {group} maps it to itself; some image is not a point of it."
-        )
+        raise Refusal(f"A set of points is permuted when {group} maps it to itself; some image is not a point of it.")
     return table
 
 
@@ -235,9 +225,7 @@ def _floats(values) -> np.ndarray:
     try:
         return np.atleast_1d(np.array(values, dtype=np.float64))
     except (TypeError, ValueError):
-        raise Refusal(
-            "A representation takes an array of numbers; got rows of different lengths or words."
-        ) from None
+        raise Refusal("A representation takes an array of numbers; got rows of different lengths or words.") from None
 
 
 def _shaped(of: str, table: np.ndarray, shape: tuple[int, ...]) -> None:

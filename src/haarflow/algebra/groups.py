@@ -135,9 +135,7 @@ class Symmetric(Finite):
         found: Any = partitions(self.n)
         kinds = [dict(kind) for kind in found]
         fits(f"The list of classes of {self}", len(kinds), self.n, self.n)
-        shifts = [
-            [np.roll(np.eye(s), 1, axis=0) for s, c in kind.items() for _ in range(c)] for kind in kinds
-        ]
+        shifts = [[np.roll(np.eye(s), 1, axis=0) for s, c in kind.items() for _ in range(c)] for kind in kinds]
         sizes = [math.prod(s**c * math.factorial(c) for s, c in kind.items()) for kind in kinds]
         return np.stack([blocks(*cycles) for cycles in shifts]), np.array([1 / size for size in sizes])
 
@@ -315,6 +313,4 @@ def _turns(steps: Float[np.ndarray, " m"] | Int[np.ndarray, " m"], n: int) -> Fl
 
 def _in_the_plane(group: Group) -> None:
     if group.dim != 2:
-        raise Refusal(
-            f"A grid of equispaced rotations is for the plane; got {group}. Draw `haar(key, n)` instead."
-        )
+        raise Refusal(f"A grid of equispaced rotations is for the plane; got {group}. Draw `haar(key, n)` instead.")

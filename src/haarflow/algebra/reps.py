@@ -89,9 +89,7 @@ class Rep(Constant):
         """The orbit of each coordinate, −1 where only zero is fixed, and its sign: the tied parameters."""
         found = _signed_generators(self)
         if found is None:
-            raise Refusal(
-                f"{self} does more than permute and flip coordinates. Write `fixed_basis()` instead."
-            )
+            raise Refusal(f"{self} does more than permute and flip coordinates. Write `fixed_basis()` instead.")
         return fixed.orbits(*found)
 
     def fixed_basis(self) -> Float[np.ndarray, "k m"]:
