@@ -1,0 +1,181 @@
+"""Parameter sharing: which coordinates of a subspace are tied, with signs, and the symmetries that fix it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from haarflow.errors import Refusal
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """The tied coordinates of R^p: z_i = signs[i] · w[labels[i]] for k free weights w; label −1 means zero."""
+
+    labels: Int[np.ndarray, " p"]
+    signs: Float[np.ndarray, " p"]
+
+    @property
+    def free(self) -> int:
+        """How many weights the pattern leaves free."""
+        return int(self.labels.max(initial=-1)) + 1
+
+    def basis(self) -> Float[np.ndarray, "p k"]:
+        """An orthonormal basis of all vectors with this pattern, one column for each free weight."""
+        columns = self.signs[:, None] * (self.labels[:, None] == np.arange(self.free)[None, :])
+        return columns / np.sqrt(np.maximum((columns**2).sum(axis=0, keepdims=True), 1))
+
+    def groups(self) -> list[list[tuple[int, int]]]:
+        """The tied coordinates, free weight by free weight, each with its sign: (coordinate, ±1)."""
+        places = [np.flatnonzero(self.labels == label) for label in range(self.free)]
+        return [[(int(i), int(self.signs[i])) for i in members] for members in places]
+
+    def zeros(self) -> list[int]:
+        """The coordinates that are always zero."""
+        return np.flatnonzero(self.labels < 0).tolist()
+
+
+def sharing(basis: Float[np.ndarray, "p k"], *, tolerance: float = 0.3) -> Sharing:
+    """The coordinates of a subspace that are equal up to sign, or zero.
+
+    Coordinates i and j are tied on a subspace when their rows of an orthonormal basis are equal up to sign,
+    whichever basis it is. Rows that differ by at most `tolerance` times the typical row (k/p)^½ count as equal.
+    """
+    p, k = basis.shape
+    return tied(basis, tolerance * np.sqrt(max(k, 1) / p))
+
+
+def tied(rows: Float[np.ndarray, "p k"], radius: float) -> Sharing:
+    """Rows in groups of diameter at most `radius`, up to sign; those grouped with the origin are zero."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+
+    points = np.concatenate([rows, np.zeros((1, rows.shape[1]))])
+    same, opposite = (_distances(points, sign * points) for sign in (1, -1))
+    nearest = np.minimum(same, opposite)
+    np.fill_diagonal(nearest, 0)
+    names = fcluster(linkage(squareform(nearest, checks=False), "complete"), radius, "distance")
+    labels, signs = np.full(len(rows), -1), np.zeros(len(rows))
+    for i in np.flatnonzero(names[:-1] != names[-1]):
+        first = int(np.flatnonzero(names == names[i])[0])
+        labels[i] = labels.max() + 1 if first == i else labels[first]
+        signs[i] = 1.0 if same[i, first] <= opposite[i, first] else -1.0
+    return Sharing(labels, signs)
+
+
+def tie(basis: Float[np.ndarray, "p k"], pattern: Sharing) -> tuple[Float[np.ndarray, "p m"], list[int]]:
+    """The columns brought into the pattern one after the other, and which of them are kept.
+
+    Tied rows become their signed mean and zero rows zero; a column that loses most of its length goes.
+    """
+    kept, made = [], np.zeros((len(basis), 0))
+    for j, column in enumerate((pattern.basis() @ (pattern.basis().T @ basis)).T):
+        rest = column - made @ (made.T @ column)
+        if np.linalg.norm(rest) > 0.5:
+            made = np.concatenate([made, rest[:, None] / np.linalg.norm(rest)], axis=1)
+            kept.append(j)
+    return made, kept
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """A signed permutation of the outputs and one of the inputs: e_i goes to signs[i] · e_images[i]."""
+
+    outputs: Int[np.ndarray, " c"]
+    output_signs: Int[np.ndarray, " c"]
+    inputs: Int[np.ndarray, " d"]
+    input_signs: Int[np.ndarray, " d"]
+
+    def matrices(self) -> tuple[Float[np.ndarray, "c c"], Float[np.ndarray, "d d"]]:
+        """The matrices A on outputs and B on inputs; the parameters z (c×d) move to A z Bᵀ."""
+        return _matrix(self.outputs, self.output_signs), _matrix(self.inputs, self.input_signs)
+
+
+def symmetries(
+    basis: Float[np.ndarray, "p k"], *, shape: tuple[int, int] | None = None, tolerance: float = 0.3, limit: int = 5000
+) -> list[Symmetry]:
+    """Every pair of signed permutations (A, B) with A z Bᵀ = z for all matrices z (c×d) of a subspace.
+
+    (A, B) and (−A, −B) move the parameters alike and are listed once, the identity first. Without a shape the
+    parameters are one row. The search gives each output and input its image in turn, most connected first, and
+    keeps what agrees with the images given so far.
+    """
+    c, d = shape if shape is not None else (1, basis.shape[0])
+    if c * d != basis.shape[0]:
+        raise Refusal(
+            f"The symmetries of matrices (c, d) need c·d = {basis.shape[0]} parameters; got shape ({c}, {d}). "
+            "Write shape=(outputs, inputs)."
+        )
+    slack = tolerance * np.sqrt(max(basis.shape[1], 1) / basis.shape[0])
+    found = list(islice(_search(basis.reshape(c, d, -1), slack), limit + 1))
+    if len(found) > limit:
+        raise Refusal(
+            f"A list of symmetries stops at {limit}; got more: some coordinates are interchangeable, so their "
+            "permutations multiply. Read the tied groups of `sharing(basis)` instead, or raise limit=."
+        )
+    return found
+
+
+def _search(entries: Float[np.ndarray, "c d k"], slack: float) -> Iterator[Symmetry]:
+    """Images (place, sign) for outputs 0 … c−1 and inputs c … c+d−1, by depth-first search."""
+    c, d, _ = entries.shape
+    order = _connected(np.linalg.norm(entries, axis=-1) > slack)
+    images: dict[int, tuple[int, int]] = {}
+
+    def agrees(vertex: int, image: int, sign: int) -> bool:
+        for other, (there, flip) in images.items():
+            if (other < c) == (vertex < c):
+                if there == image:
+                    return False
+                continue
+            (i, j), (a, b) = sorted((vertex, other)), sorted((image, there))
+            if np.linalg.norm(sign * flip * entries[a, b - c] - entries[i, j - c]) > slack:
+                return False
+        return True
+
+    def extend(depth: int) -> Iterator[Symmetry]:
+        if depth == len(order):
+            yield _symmetry(images, c, d)
+            return
+        vertex = order[depth]
+        places = range(c) if vertex < c else range(c, c + d)
+        for image in sorted(places, key=lambda place: (place != vertex, place)):
+            for sign in (1,) if depth == 0 else (1, -1):
+                if agrees(vertex, image, sign):
+                    images[vertex] = (image, sign)
+                    yield from extend(depth + 1)
+                    del images[vertex]
+
+    return extend(0)
+
+
+def _connected(linked: np.ndarray) -> list[int]:
+    """Outputs and inputs in breadth-first order along the nonzero entries, one component after the other."""
+    from scipy.sparse import bmat, csr_matrix
+    from scipy.sparse.csgraph import breadth_first_order
+
+    c, d = linked.shape
+    graph = bmat([[None, csr_matrix(linked)], [csr_matrix(linked.T), None]], format="csr")
+    order: list[int] = []
+    for vertex in range(c + d):
+        if vertex not in order:
+            order += breadth_first_order(graph, vertex, directed=False, return_predecessors=False).tolist()
+    return order
+
+
+def _symmetry(images: dict[int, tuple[int, int]], c: int, d: int) -> Symmetry:
+    places = np.array([images[v][0] for v in range(c + d)])
+    signs = np.array([images[v][1] for v in range(c + d)])
+    return Symmetry(places[:c], signs[:c], places[c:] - c, signs[c:])
+
+
+def _matrix(images: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    matrix = np.zeros((len(images), len(images)))
+    matrix[images, np.arange(len(images))] = signs
+    return matrix
+
+
+def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(a[:, None] - b[None, :], axis=-1)
