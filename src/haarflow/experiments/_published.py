@@ -28,9 +28,7 @@ PROJECTOR = ACTION.fixed_projector()
 SCHEMES = ("vanilla", "DA", "FA", "EA")
 SCALE = 4.0
 
-_ATOMS = 0.5 * np.array(
-    [(-1, 0, 0, 0.5), (0.5, 1, 0, 1), (-0.5, 0.3, 1, 0), (0, -1, -0.5, 1), (0.7, -0.7, 0.5, 0.7)]
-)
+_ATOMS = 0.5 * np.array([(-1, 0, 0, 0.5), (0.5, 1, 0, 1), (-0.5, 0.3, 1, 0), (0, -1, -0.5, 1), (0.7, -0.7, 0.5, 0.7)])
 _FIXED = 0.5 * np.array([(1, 0), (0.5, 1), (-0.5, 0.3), (0, -1), (0.7, 0.7)])
 _BASIS = np.array([(1, 0, 0, 1), (0, 1, 1, 0)]) / np.sqrt(2)
 
@@ -45,9 +43,12 @@ def teacher_cloud(name: str) -> Cloud:
     }[name]()
 
 
-def task(teacher: str, batch: int) -> Teacher:
-    """One-pass data labelled by the teacher."""
-    return Teacher(UNIT, teacher_cloud(teacher), batch, scale=SCALE)
+def task(teacher: str, batch: int, *, atoms: int | None = None) -> Teacher:
+    """One-pass data labelled by the teacher; `atoms` repeats its atoms to this number: the same law."""
+    cloud = teacher_cloud(teacher)
+    if atoms is not None:
+        cloud = uniform(np.tile(cloud.atoms, (atoms // cloud.n, 1)))
+    return Teacher(UNIT, cloud, batch, scale=SCALE)
 
 
 def fields(

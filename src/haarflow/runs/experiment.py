@@ -41,12 +41,30 @@ def between(value: Any, low: float, high: float) -> Check:
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture of the report: `draw` fills an empty matplotlib Figure of `size` inches."""
+    """One picture of the report: `draw` fills an empty matplotlib Figure of `size` inches.
+
+    A film also has a `movie`, which prepares a Figure and returns the function that shows one of its `frames`.
+    """
 
     title: str
     caption: str
     draw: "Callable[[Figure], None]"
     size: tuple[float, float] = (8.4, 3.8)
+    movie: "Callable[[Figure], Callable[[int], None]] | None" = None
+    frames: int = 1
+
+    @classmethod
+    def film(
+        cls,
+        title: str,
+        caption: str,
+        movie: "Callable[[Figure], Callable[[int], None]]",
+        frames: int,
+        *,
+        size: tuple[float, float] = (8.4, 3.8),
+    ) -> "Panel":
+        """A moving picture; where nothing can move, its last frame is drawn."""
+        return cls(title, caption, lambda figure: movie(figure)(frames - 1), size, movie, frames)
 
 
 class Experiment(BaseModel):

@@ -2,6 +2,7 @@
 
 import math
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
@@ -48,13 +49,9 @@ def write(out: Path, sections: list[Section], missing: Mapping[str, str] | None 
 
 def page(sections: list[Section], missing: Mapping[str, str]) -> str:
     """The whole page; `missing` says why some experiments have no record."""
-    sections = sorted(
-        sections, key=lambda part: (part.record.group, part.record.experiment, part.record.digest)
-    )
+    sections = sorted(sections, key=lambda part: (part.record.group, part.record.experiment, part.record.digest))
     verdicts = [holds for part in sections for holds in part.record.verdicts.values()]
-    problems = "".join(
-        f'<p class="problem">{_prose(name)}: {_prose(why)}</p>' for name, why in missing.items()
-    )
+    problems = "".join(f'<p class="problem">{_prose(name)}: {_prose(why)}</p>' for name, why in missing.items())
     body = [
         f"<h1>{_headline(verdicts)}</h1>",
         f'<p class="lead">{_lead(sections, verdicts)}</p>{problems}',
@@ -81,9 +78,7 @@ def section(record: ledger.Record) -> Section:
     figures, complaints = _figures(record)
     facts = record.facts
     source = f'<p class="quiet">Source: {_prose(facts["source"])}</p>' if facts["source"] else ""
-    notes = "".join(
-        f'<p class="quiet">{_prose(words)}</p>' for words in facts["notes"].split("\n\n") if words
-    )
+    notes = "".join(f'<p class="quiet">{_prose(words)}</p>' for words in facts["notes"].split("\n\n") if words)
     html = [
         f'<section id="{_anchor(record)}">',
         f'<div class="title"><h2>{escape(_title(record))}</h2>{_tally(record)}</div>',
@@ -102,9 +97,7 @@ def _figures(record: ledger.Record) -> tuple[str, list[str]]:
     try:
         experiment = discovery.load(record.experiment).model_validate(record.config)
     except ValueError:  # the experiment has gone or its settings have changed since
-        return _problem(
-            "The figures are drawn by the experiment's file, which is not here or has changed."
-        ), []
+        return _problem("The figures are drawn by the experiment's file, which is not here or has changed."), []
     try:
         panels = experiment.panels(arrays)
     except Exception as error:
@@ -112,7 +105,7 @@ def _figures(record: ledger.Record) -> tuple[str, list[str]]:
     pictures, complaints = [], []
     for order, panel in enumerate(panels):
         try:
-            svg = style.render(panel, f"{record.digest}-{order}")
+            picture = _picture(panel, f"{record.digest}-{order}")
         except Exception as error:
             html, words = _undrawn(record, f"{panel.title!r}", error)
             complaints += words
@@ -120,11 +113,17 @@ def _figures(record: ledger.Record) -> tuple[str, list[str]]:
             label = escape(panel.title, quote=True)
             caption = f"<figcaption><b>{_prose(panel.title)}.</b> {_prose(panel.caption)}</figcaption>"
             width = f"max-width: {panel.size[0] * PIXELS_PER_INCH:.0f}px"
-            html = (
-                f'<figure><div role="img" aria-label="{label}" style="{width}">{svg}</div>{caption}</figure>'
-            )
+            drawn = f'<div role="img" aria-label="{label}" style="{width}">{picture}</div>'
+            html = f"<figure>{drawn}{caption}</figure>"
         pictures.append(html)
     return "".join(pictures), complaints
+
+
+def _picture(panel: Any, salt: str) -> str:
+    """A panel as the text that goes into the page: SVG, or a film inside the page's own text."""
+    if panel.movie is None:
+        return style.render(panel, salt)
+    return f'<img class="film" alt="" src="data:image/gif;base64,{b64encode(style.film(panel)).decode()}">'
 
 
 def _undrawn(record: ledger.Record, what: str, error: Exception) -> tuple[str, list[str]]:
@@ -185,18 +184,13 @@ def _verdicts(record: ledger.Record) -> str:
 
 def _grid(words: list[str], numbers: list[str], rows: list[str]) -> str:
     """A table with a head, its last columns numbers."""
-    head = "".join(
-        [f"<th>{name}</th>" for name in words] + [f'<th class="number">{name}</th>' for name in numbers]
-    )
+    head = "".join([f"<th>{name}</th>" for name in words] + [f'<th class="number">{name}</th>' for name in numbers])
     body = "".join(rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _table(values: Mapping[str, Any]) -> str:
-    rows = (
-        f'<tr><td>{_prose(key)}</td><td class="number">{_value(value)}</td></tr>'
-        for key, value in values.items()
-    )
+    rows = (f'<tr><td>{_prose(key)}</td><td class="number">{_value(value)}</td></tr>' for key, value in values.items())
     return f'<div class="wide"><table><tbody>{"".join(rows)}</tbody></table></div>'
 
 

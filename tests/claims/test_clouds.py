@@ -1,0 +1,68 @@
+"""The particle pictures: their claims at a small size, a planted fault, and the film in the report."""
+
+import base64
+import io
+import re
+
+import jax
+import numpy as np
+import pytest
+
+from haarflow.experiments import _published as published
+from haarflow.experiments.clouds import AXES, Clouds
+from haarflow.runs import report, style
+from haarflow.runs.experiment import Panel
+
+
+@pytest.fixture(scope="module")
+def made():
+    """All parts of a small run, in this process."""
+    experiment = Clouds(particles=60)
+    return experiment, {part: experiment.run(jax.random.key(0), part) for part in experiment.parts()}
+
+
+def test_the_coordinates_split_the_fixed_space_from_the_rest():
+    along, across = AXES[:2], AXES[2:]
+    assert np.allclose(published.PROJECTOR, along.T @ along)
+    assert np.allclose(published.ACTION.matrices()[1] @ across.T, -across.T)
+
+
+def test_every_claim_holds(made):
+    experiment, pieces = made
+    judged = experiment.verdict(experiment.gather(pieces))
+    assert all(check.holds for check in judged.values()), judged
+
+
+def test_a_cloud_off_the_fixed_space_is_seen(made):
+    experiment, pieces = made
+    data = {name: array.copy() for name, array in experiment.gather(pieces).items()}
+    data["SI weak/end"][1, 3, 2] += 1e-9
+    data["WI weak/end"][2, :, 2] += 1.0
+    fails = [claim for claim, check in experiment.verdict(data).items() if not check.holds]
+    assert [claim.split(",")[0] for claim in fails] == ["from E^G", "DA and FA from a WI start are balanced about E^G"]
+
+
+def test_the_panels_draw(made):
+    experiment, pieces = made
+    film, *stills = experiment.panels(experiment.gather(pieces))
+    assert film.movie is not None
+    assert all(style.render(panel, "salt").startswith("<svg") for panel in (film, *stills[:1]))
+
+
+def test_a_film_is_an_animated_gif_of_its_frames_and_the_same_bytes_each_time():
+    from PIL import Image
+
+    def movie(figure):
+        (dot,) = figure.add_subplot().plot([0], [0], "o")
+        return lambda frame: dot.set_ydata([frame / 100])
+
+    panel = Panel.film("A dot", "It rises.", movie, 3, size=(2.0, 1.0))
+    first = style.film(panel)
+    assert first == style.film(panel)
+    with Image.open(io.BytesIO(first)) as gif:
+        assert (gif.n_frames, gif.size) == (3, (180, 90))
+    assert style.render(panel, "still").startswith("<svg")
+    html = report._picture(panel, "salt")
+    embedded = re.search(r'src="data:image/gif;base64,([^"]+)"', html)
+    assert embedded is not None
+    assert base64.b64decode(embedded[1]) == first
