@@ -35,13 +35,11 @@ class Checkpoint:
         """Keep this place, if the last save was long enough ago or this is the end."""
         if self.path is None or not (last or time.monotonic() - self.saved_at > _SECONDS):
             return
-        arrays = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
+        arrays: dict[str, Any] = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
         for i, (step, when, values) in enumerate(rows):
             arrays |= {f"row/{i}/step": np.asarray(step), f"row/{i}/time": when}
             arrays |= {
-                f"row/{i}/value/{lane}/{name}": v
-                for lane, probes in values.items()
-                for name, v in probes.items()
+                f"row/{i}/value/{lane}/{name}": v for lane, probes in values.items() for name, v in probes.items()
             }
         lanes = list(state.lanes)
         about = {"digest": self.digest, "at": at, "rows": len(rows), "lanes": lanes}
@@ -68,9 +66,7 @@ class Checkpoint:
                 "cloud, key, dt or steps. Delete it, or name another file."
             )
         leaves, tree = jax.tree.flatten(like)
-        state = jax.tree.unflatten(
-            tree, [jax.numpy.asarray(arrays[f"state/{i}"]) for i in range(len(leaves))]
-        )
+        state = jax.tree.unflatten(tree, [jax.numpy.asarray(arrays[f"state/{i}"]) for i in range(len(leaves))])
         return about["at"], state, [self._row(arrays, i, about["lanes"]) for i in range(about["rows"])]
 
     @staticmethod
@@ -89,7 +85,7 @@ def fingerprint(tree: Any) -> str:
     digest = hashlib.sha256(str(structure).encode())
     for leaf in leaves:
         if eqx.is_array(leaf):
-            keys = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+            keys = jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
             data = np.asarray(jax.random.key_data(leaf) if keys else leaf)
             digest.update(f"{data.dtype}{data.shape}".encode() + data.tobytes())
         else:

@@ -1,6 +1,7 @@
 """Fields: which way a cloud goes. Descent of a functional by transport, by growth, or by both."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -30,7 +31,7 @@ class Field(eqx.Module):
 
     @classmethod
     @abstractmethod
-    def examples(cls) -> list["Field"]:
+    def examples(cls) -> Sequence["Field"]:
         """Members for the laws, on clouds in R^4."""
 
 

@@ -23,9 +23,7 @@ from haarflow.dynamics.schemes import Scheme
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 
-_LOOK_UP = (
-    0.2  # seconds, about, between two looks at the numbers: to check them, to save, to tell the progress
-)
+_LOOK_UP = 0.2  # seconds, about, between two looks at the numbers: to check them, to save, to tell the progress
 
 
 class Diverged(UserWarning):
@@ -151,9 +149,10 @@ def _step(lanes: dict[str, Lane], state: State, key, dt, schedule, k) -> State:
     def one(state, key, dt):
         here = jax.random.fold_in(key, k)
         size = dt * schedule(k * dt)
-        moved = {
-            name: lane.scheme.step(here, lane.field, *state.lanes[name], size) for name, lane in lanes.items()
-        }
+        moved = {}
+        for name, lane in lanes.items():
+            cloud, memory = state.lanes[name]
+            moved[name] = lane.scheme.step(here, lane.field, cloud, memory, size)
         return State(state.time + size, moved)
 
     return (jax.vmap(one) if key.ndim else one)(state, key, dt)
@@ -180,9 +179,7 @@ class Log:
     def record(self, step: int, state: State):
         """One more row, measured at this state."""
         values = {
-            lane: {
-                name: np.asarray(_measure(probe, cloud, self.batched)) for name, probe in self.probes.items()
-            }
+            lane: {name: np.asarray(_measure(probe, cloud, self.batched)) for name, probe in self.probes.items()}
             for lane, (cloud, _) in state.lanes.items()
         }
         self.rows.append((step, np.asarray(state.time), values))
@@ -215,7 +212,7 @@ def _lanes(field, scheme) -> dict[str, Lane]:
 
 
 def _start(lanes, cloud, key, dt) -> State:
-    clouds = cloud if isinstance(cloud, Mapping) else dict.fromkeys(lanes, cloud)
+    clouds: Mapping[str, Any] = cloud if isinstance(cloud, Mapping) else {name: cloud for name in lanes}
     if set(clouds) != set(lanes):
         raise Refusal(
             f"A flow of several fields starts from one cloud, or a cloud for each; got fields {sorted(lanes)} and "

@@ -1,6 +1,7 @@
 """Schemes: one step along a field. A variation wraps another scheme."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -26,7 +27,7 @@ class Scheme(eqx.Module):
 
     @classmethod
     @abstractmethod
-    def examples(cls) -> list["Scheme"]:
+    def examples(cls) -> Sequence["Scheme"]:
         """Members for the laws, on clouds in R^4."""
 
     def start(self, cloud: Cloud) -> Any:
@@ -99,7 +100,7 @@ class Noisy(Scheme):
     def step(self, key, field, cloud, state, dt):
         moved, state = self.inner.step(key, field, cloud, state, dt)
         dtype = moved.atoms.dtype
-        noise = gaussian(streams(key)[1], moved.atoms.shape, dtype)
+        noise = gaussian(streams(key)[1], (moved.n, moved.p), dtype)
         if self.projector is not None:
             noise = noise @ self.projector.astype(dtype)
         size = jnp.sqrt(2 * self.temperature * dt).astype(dtype)

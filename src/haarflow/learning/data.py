@@ -4,7 +4,7 @@ A batch depends on its key alone, so schemes that share a key share their data.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 from zipfile import BadZipFile
@@ -31,7 +31,7 @@ class Data(eqx.Module):
 
     @classmethod
     @abstractmethod
-    def examples(cls) -> list["Data"]:
+    def examples(cls) -> Sequence["Data"]:
         """Small members for the laws."""
 
 
@@ -111,9 +111,7 @@ class Teacher(Data):
 def refuse_unless_positive(owner: str, size: int | None):
     """A sentence, where a count is not at least one."""
     if size is not None and size < 1:
-        raise Refusal(
-            f"{owner} is a whole number >= 1; got {size}. Write 1 or more, or None for the whole sample."
-        )
+        raise Refusal(f"{owner} is a whole number >= 1; got {size}. Write 1 or more, or None for the whole sample.")
 
 
 def load(path: str | Path, *, outputs: int = 1, size: int | None = None) -> Sample:
@@ -125,9 +123,7 @@ def load(path: str | Path, *, outputs: int = 1, size: int | None = None) -> Samp
     try:
         xs, ys = readers[path.suffix](path, outputs)
     except OSError as error:
-        raise Refusal(
-            f"A data file must be readable; got {path}: {error.strerror or error}. Check the path."
-        ) from None
+        raise Refusal(f"A data file must be readable; got {path}: {error.strerror or error}. Check the path.") from None
     for name, values in (("x", xs), ("y", ys)):
         if not np.isfinite(values).all():
             row = int(np.argwhere(~np.isfinite(values))[0][0])
@@ -163,9 +159,7 @@ def _read_csv(path: Path, outputs: int) -> tuple[np.ndarray, np.ndarray]:
     if rows and not _numeric(rows[0]):
         rows = rows[1:]
     if not rows:
-        raise Refusal(
-            f"A .csv data file holds rows of numbers; got none in {path.name}. Write one sample a row."
-        )
+        raise Refusal(f"A .csv data file holds rows of numbers; got none in {path.name}. Write one sample a row.")
     width = len(rows[0])
     for number, row in enumerate(rows, len(lines) - len(rows) + 1):
         if len(row) != width or not _numeric(row):

@@ -1,7 +1,7 @@
 """Functionals of a cloud: the risk, its penalties, and the first variation that moves the particles."""
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -42,7 +42,7 @@ class Functional(eqx.Module):
 
     @classmethod
     @abstractmethod
-    def examples(cls) -> list["Functional"]:
+    def examples(cls) -> Sequence["Functional"]:
         """Members for the laws, on clouds in R^4."""
 
     def sample(self, key: PRNGKeyArray) -> "Functional":
@@ -159,6 +159,4 @@ class Risk(Functional):
     @classmethod
     def examples(cls):
         xs = jnp.array([[0.3, -1.0], [0.5, 0.2], [2.0, 0.1]])
-        return [
-            cls(Dense(2, 2, "tanh"), Sample(xs, jnp.sin(xs)), loss) for loss in ("half-square", "absolute")
-        ]
+        return [cls(Dense(2, 2, "tanh"), Sample(xs, jnp.sin(xs)), loss) for loss in ("half-square", "absolute")]

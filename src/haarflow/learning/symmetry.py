@@ -46,17 +46,21 @@ def augment(data: Data, on_x: Rep, on_y: Rep, *, exact: bool = False, elements=N
     """DA: a random element per sample; with `exact`, the average over the group instead of a draw."""
     if not exact:
         return Augmented(data, on_x, on_y)
-    tables = tuple(jnp.asarray(action_matrices(rep, rep.dim, elements=elements)) for rep in (on_x, on_y))
-    return Augmented(data, on_x, on_y, tables)
+    return Augmented(data, on_x, on_y, _tables(on_x, on_y, elements))
+
+
+def _tables(on_x: Rep, on_y: Rep, elements=None) -> tuple[Array, Array]:
+    """The matrices of the elements, on inputs and on outputs."""
+    return (
+        jnp.asarray(action_matrices(on_x, on_x.dim, elements=elements)),
+        jnp.asarray(action_matrices(on_y, on_y.dim, elements=elements)),
+    )
 
 
 def close(sample: Sample, on_x: Rep, on_y: Rep) -> Sample:
     """The orbit-closed data set: every pair and all its images."""
-    return Sample(
-        moved(jnp.asarray(action_matrices(on_x, on_x.dim)), sample.xs),
-        moved(jnp.asarray(action_matrices(on_y, on_y.dim)), sample.ys),
-        sample.size,
-    )
+    into, out = _tables(on_x, on_y)
+    return Sample(moved(into, sample.xs), moved(out, sample.ys), sample.size)
 
 
 class Averaged(Unit):
@@ -107,14 +111,12 @@ class Averaged(Unit):
 def average(unit: Unit, on_x: Rep, on_y: Rep, *, elements=None) -> Averaged:
     """FA: the unit averaged over the group, or over the `elements` that stand for an infinite one."""
     unit._fit(on_x, on_y)
-    return Averaged(
-        unit, *(jnp.asarray(action_matrices(rep, rep.dim, elements=elements)) for rep in (on_x, on_y))
-    )
+    return Averaged(unit, *_tables(on_x, on_y, elements))
 
 
 def symmetrise(function, on_x: Rep, on_y: Rep, *, elements=None):
     """`Q_G f` for any function of a batch (b, d) -> (b, c)."""
-    into, out = (jnp.asarray(action_matrices(rep, rep.dim, elements=elements)) for rep in (on_x, on_y))
+    into, out = _tables(on_x, on_y, elements)
 
     def averaged(xs):
         values = function(moved(into, xs)).reshape(len(into), len(xs), -1)

@@ -1,7 +1,8 @@
 """Units: what one particle computes. The network is the unit averaged over a cloud."""
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import equinox as eqx
 import jax
@@ -18,9 +19,10 @@ from haarflow.models.activations import activation
 class Unit(eqx.Module):
     """A function of one parameter in R^p and one input in R^d, with values in R^c."""
 
-    dim: eqx.AbstractVar[int]
-    inputs: eqx.AbstractVar[int]
-    outputs: eqx.AbstractVar[int]
+    if TYPE_CHECKING:  # every member has these three, as fields or as properties
+        dim: ClassVar[int]
+        inputs: ClassVar[int]
+        outputs: ClassVar[int]
 
     @abstractmethod
     def __call__(self, theta: Float[Array, "p"], x: Float[Array, "d"]) -> Float[Array, "c"]:
@@ -32,7 +34,7 @@ class Unit(eqx.Module):
 
     @classmethod
     @abstractmethod
-    def examples(cls) -> list["Unit"]:
+    def examples(cls) -> Sequence["Unit"]:
         """Lopsided members for the laws."""
 
     def many(self, thetas: Float[Array, "n p"], xs: Float[Array, "b d"]) -> Float[Array, "n c b"]:
