@@ -41,6 +41,8 @@ from haarflow.learning.data import Sample as Sample
 from haarflow.learning.data import Stream as Stream
 from haarflow.learning.data import Teacher as Teacher
 from haarflow.learning.data import load as load
+from haarflow.learning.optima import Optimum as Optimum
+from haarflow.learning.optima import optimum as optimum
 from haarflow.learning.risks import Functional as Functional
 from haarflow.learning.risks import Penalty as Penalty
 from haarflow.learning.risks import Risk as Risk

@@ -1,0 +1,84 @@
+"""The best weights on given atoms, against closed forms and against the first variation of the risk itself."""
+
+import jax
+import numpy as np
+import pytest
+
+from haarflow.algebra.groups import Cyclic, Rotations
+from haarflow.algebra.reps import natural, trivial
+from haarflow.errors import Refusal
+from haarflow.learning.data import Sample
+from haarflow.learning.optima import optimum, orbit_labels
+from haarflow.learning.risks import Penalty, Risk
+from haarflow.measures.clouds import uniform
+from haarflow.models.units import Dense, Perceptron, Quadratic
+
+DRAW = np.random.default_rng(3)
+
+
+def problem(loss="half-square"):
+    xs = 2 * DRAW.normal(size=(12, 2))
+    return Risk(Dense(2, 2, "sigmoid"), Sample(xs, 0.5 + 0.4 * np.sin(xs)), loss), 2 * DRAW.normal(size=(30, 4))
+
+
+def test_two_atoms_have_a_closed_form():
+    xs = DRAW.normal(size=(9, 1))
+    ys = 0.3 * xs**2
+    best = optimum(Risk(Quadratic(1), Sample(xs, ys), "square"), np.array([[1.0], [0.0]]))
+    np.testing.assert_allclose(best.cloud.weights, [0.3, 0.7], atol=1e-8)
+    assert best.value < 1e-15
+    costly = optimum(Risk(Quadratic(1), Sample(xs, ys)) + Penalty(0.2), np.array([[1.0], [0.0]]))
+    np.testing.assert_allclose(costly.cloud.weights[0], 0.3 - 0.1 / np.mean(xs**4), atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", ["half-square", "square"])
+@pytest.mark.parametrize("tau", [0.0, 0.05])
+def test_the_support_of_an_optimum_is_where_the_first_variation_is_least(loss, tau):
+    risk, atoms = problem(loss)
+    functional = risk + Penalty(tau)
+    best = optimum(functional, atoms)
+    np.testing.assert_allclose(best.value, functional(best.cloud), rtol=1e-12)
+    potential = np.asarray(functional.variation(best.cloud).potential)
+    assert np.ptp(potential[np.asarray(best.cloud.weights) > 1e-6]) < 1e-8
+    assert 0 <= best.gap < 1e-10
+    for key in jax.random.split(jax.random.key(0), 5):
+        other = uniform(atoms).resample(key, 20)
+        assert functional(other) > best.value - best.gap
+
+
+def test_invariant_weights_are_shared_along_orbits():
+    swap = natural(Cyclic(2))
+    risk, atoms = problem()
+    action = risk.unit.action(swap, swap)
+    closed = np.asarray(uniform(atoms).orbit(action).atoms)
+    best, free = optimum(risk, closed, invariant=action), optimum(risk, closed)
+    weights = np.asarray(best.cloud.weights).reshape(2, -1)
+    np.testing.assert_allclose(weights[0], weights[1], atol=1e-15)
+    assert best.value > free.value + 1e-5
+
+
+def test_orbits_of_atoms():
+    turn = natural(Rotations(4))
+    atoms = np.array([[1.0, 0], [0, 1], [-1, 0], [0, -1], [0, 0]])
+    labels = orbit_labels(turn, atoms)
+    assert len(set(labels[:4])) == 1
+    assert labels[4] != labels[0]
+    with pytest.raises(Refusal, match=r"maps to each other, each atom once; got 4 atoms that it does not. Close"):
+        orbit_labels(turn, atoms[[0, 1, 2, 4]])
+
+
+def test_what_has_no_convex_program_is_refused():
+    risk, atoms = problem("absolute")
+    with pytest.raises(Refusal, match=r"one Risk with a square loss, plus penalties; got Risk\. Write Risk\("):
+        optimum(risk, atoms)
+    with pytest.raises(Refusal, match="got Penalty"):
+        optimum(Penalty(1.0), atoms)
+    batches = Risk(Perceptron(2), Sample(np.ones((5, 2)), np.ones((5, 1)), size=2))
+    with pytest.raises(Refusal, match="needs the whole data at once; got random batches"):
+        optimum(batches, np.ones((2, 4)))
+    with pytest.raises(Refusal, match="each atom once"):
+        optimum(
+            Risk(Quadratic(2), Sample(np.ones((1, 2)), np.ones((1, 1)))),
+            np.ones((2, 2)),
+            invariant=trivial(Cyclic(2), 2),
+        )
