@@ -123,6 +123,15 @@ REFUSALS = {
         "A circle action turns a whole number of times per revolution in each plane; got [0.5, 0.5] turns. "
         "Scale the speed so that one revolution takes 2π.",
     ),
+    "circle": (
+        lambda: circle_correction(PLANE, natural(Cyclic(2)), 8),
+        "circle_correction takes a representation of SO(2); got one of Cyclic(2). Write one of `SpecialOrthogonal(2)`.",
+    ),
+    "speed": (
+        lambda: circle_correction(SPACE, np.zeros((2, 2)), 8),
+        "A circle action on R^3 has a skew (3, 3) matrix as its speed; got shape (2, 2). "
+        "Write a representation of SO(2) of dimension 3.",
+    ),
     "rotations": (
         lambda: circle_correction(PLANE, np.zeros((2, 2)), 0),
         "circle_correction takes n ≥ 1 equispaced rotations; got 0. Write n = 64, say.",

@@ -36,9 +36,7 @@ class Bounds:
         return f"{self.lower:.4g} ({self.lower_rule}) ≤ W2 ≤ {self.upper:.4g} ({self.upper_rule})"
 
 
-def w2_bounds(
-    key: PRNGKeyArray | Array, mu: Cloud, nu: Cloud, *, projections: int = 32, rounds: int = 3
-) -> Bounds:
+def w2_bounds(key: PRNGKeyArray | Array, mu: Cloud, nu: Cloud, *, projections: int = 32, rounds: int = 3) -> Bounds:
     """Lower and upper bounds on W2(mu, nu), in about n log n: seconds for 10⁵ atoms in few dimensions.
 
     `projections` directions serve the sliced lower bound; `rounds` refinements improve the best coupling.

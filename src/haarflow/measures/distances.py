@@ -55,9 +55,7 @@ def sinkhorn(mu: Cloud, nu: Cloud, *, blur: float | int = 0.2, iterations: int =
     return float(np.sqrt(max(cross - own / 2, 0.0)))
 
 
-def sliced(
-    key: PRNGKeyArray | Array, mu: Cloud, nu: Cloud, *, order: int = 2, projections: int = 128
-) -> float:
+def sliced(key: PRNGKeyArray | Array, mu: Cloud, nu: Cloud, *, order: int = 2, projections: int = 128) -> float:
     """The sliced distance (mean over directions u of W(u#mu, u#nu)^order)^(1/order), in O(n log n).
 
     The directions come in random orthonormal frames, which spreads them better than independent draws.
@@ -170,9 +168,7 @@ def kernel_mean(x, a, y, b, *, width: float | int, block: int = 512) -> float:
         rows = jnp.pad(scaled[0], ((0, short), (0, 0)))
         mass = jnp.pad(jnp.asarray(a), (0, short))
         return float(
-            _kernel_mean(
-                rows.reshape(-1, block, x.shape[1]), mass.reshape(-1, block), scaled[1], jnp.asarray(b)
-            )
+            _kernel_mean(rows.reshape(-1, block, x.shape[1]), mass.reshape(-1, block), scaled[1], jnp.asarray(b))
         )
 
 

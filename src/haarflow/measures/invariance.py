@@ -50,9 +50,7 @@ def wi_rmd(mu: Cloud, rep, *, force: bool = False, progress: Progress | None = N
     return wi_distance(mu, rep, force=force, progress=progress) / size**0.5 if size > 0 else 0.0
 
 
-def pair_distances(
-    mu: Cloud, rep, *, force: bool = False, progress: Progress | None = None
-) -> Float[np.ndarray, " g"]:
+def pair_distances(mu: Cloud, rep, *, force: bool = False, progress: Progress | None = None) -> Float[np.ndarray, " g"]:
     """d_h = W2(mu, M_h#mu) for every element h of a finite group, exactly; an inverse shares its solve."""
     x, a = arrays(mu)
     known = {}
@@ -152,8 +150,19 @@ def _name(turn: np.ndarray) -> bytes:
 
 
 def _speed(rep, p: int) -> Float[np.ndarray, "p p"]:
-    if not hasattr(rep, "derivative"):
-        return np.asarray(rep, float)
-    (turn,) = rep.group.lie_algebra()
-    action_speed = np.asarray(rep.derivative(turn), float)
-    return action_speed / np.abs(np.linalg.eigvals(turn)).max()
+    """The skew matrix of a circle action on R^p, at one revolution per 2π."""
+    if hasattr(rep, "derivative"):
+        turns = rep.group.lie_algebra()
+        if len(turns) != 1:
+            raise Refusal(
+                f"circle_correction takes a representation of SO(2); got one of {rep.group!r}. "
+                "Write one of `SpecialOrthogonal(2)`."
+            )
+        rep = np.asarray(rep.derivative(turns[0]), float) / np.abs(np.linalg.eigvals(turns[0])).max()
+    speed = np.asarray(rep, float)
+    if speed.shape != (p, p) or not np.allclose(speed, -speed.T, atol=1e-9):
+        raise Refusal(
+            f"A circle action on R^{p} has a skew ({p}, {p}) matrix as its speed; got shape {speed.shape}. "
+            f"Write a representation of SO(2) of dimension {p}."
+        )
+    return speed
