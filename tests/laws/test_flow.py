@@ -42,9 +42,7 @@ def test_the_loop_is_the_literal_recursion():
 
 def test_the_result_does_not_depend_on_how_the_loop_is_cut():
     whole = flow(FIELD, SGD, start(), key=KEY, dt=0.1, steps=300)
-    probed = flow(
-        FIELD, SGD, start(), key=KEY, dt=0.1, steps=300, every=7, probes={"mean": lambda c: c.mean()}
-    )
+    probed = flow(FIELD, SGD, start(), key=KEY, dt=0.1, steps=300, every=7, probes={"mean": lambda c: c.mean()})
     same(whole.cloud, probed.cloud)
     assert list(probed.steps[:3]) == [0, 7, 14]
     assert probed.steps[-1] == 300
@@ -72,9 +70,7 @@ def test_many_keys_run_as_one_program():
 
 
 def test_the_schedule_scales_the_step_by_its_time():
-    shrinking = flow(
-        Descend(Penalty(1.0)), Euler(), start(), key=KEY, dt=0.5, steps=4, schedule=lambda t: 1 / (1 + t)
-    )
+    shrinking = flow(Descend(Penalty(1.0)), Euler(), start(), key=KEY, dt=0.5, steps=4, schedule=lambda t: 1 / (1 + t))
     factor = np.prod([1 - 0.5 / (1 + 0.5 * k) for k in range(4)])
     np.testing.assert_allclose(shrinking.cloud.atoms, factor * start().atoms, rtol=1e-13)
     np.testing.assert_allclose(shrinking.times[-1], sum(0.5 / (1 + 0.5 * k) for k in range(4)))
@@ -131,7 +127,7 @@ def test_a_killed_flow_resumes_to_the_bit(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "_SECONDS", 0.0)
     file = tmp_path / "place.npz"
     scheme = Noisy(Optax(optax.adam(1.0)), 1e-4)
-    options = dict(key=KEY, dt=0.01, steps=200, every=30, probes={"mean": lambda cloud: cloud.mean()})
+    options = {"key": KEY, "dt": 0.01, "steps": 200, "every": 30, "probes": {"mean": lambda cloud: cloud.mean()}}
     whole = flow(FIELD, scheme, start(), **options)
 
     def die(fraction):

@@ -212,19 +212,19 @@ def _lanes(field, scheme) -> dict[str, Lane]:
 
 
 def _start(lanes, cloud, key, dt) -> State:
-    clouds: Mapping[str, Any] = cloud if isinstance(cloud, Mapping) else {name: cloud for name in lanes}
+    clouds: Mapping[str, Any] = cloud if isinstance(cloud, Mapping) else dict.fromkeys(lanes, cloud)
     if set(clouds) != set(lanes):
         raise Refusal(
             f"A flow of several fields starts from one cloud, or a cloud for each; got fields {sorted(lanes)} and "
             f"clouds {sorted(clouds)}. Give both the same names."
         )
-    batched = {name: _spread(clouds[name], key) for name in lanes}
+    batched: dict[str, Any] = {name: _spread(clouds[name], key) for name in lanes}
     start = jax.vmap if key.ndim else (lambda function: function)
     states = {name: (batched[name], start(lane.scheme.start)(batched[name])) for name, lane in lanes.items()}
     return State(jnp.zeros(key.shape, dt.dtype), states)
 
 
-def _spread(cloud: Cloud, key) -> Cloud:
+def _spread(cloud: Any, key) -> Cloud:
     lead = cloud.atoms.shape[:-2]
     if lead == key.shape:
         return cloud

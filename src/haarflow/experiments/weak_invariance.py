@@ -80,9 +80,7 @@ class WeakInvariance(Experiment):
         keys = jnp.stack([jax.random.fold_in(key, r) for r in repetitions])
         begun = [published.starts(jax.random.fold_in(k, n), n, strong=False) for k in keys]
         paths = flow(
-            published.fields(
-                published.task(teacher, self.batch), self.tau, exact=self.augmentation == "exact"
-            ),
+            published.fields(published.task(teacher, self.batch), self.tau, exact=self.augmentation == "exact"),
             published.steppers(self.temperature, projected=False),
             {name: stack([clouds[name] for clouds in begun]) for name in published.SCHEMES},
             key=keys,
@@ -106,9 +104,7 @@ class WeakInvariance(Experiment):
         """Squared relative distance to WI, as (lower, upper): equal where the transport was solved exactly."""
         brackets = []
         for name in published.SCHEMES:
-            clouds = [
-                jax.tree.map(lambda leaf, r=r: leaf[r], ends[name]) for r in range(len(ends[name].atoms))
-            ]
+            clouds = [jax.tree.map(lambda leaf, r=r: leaf[r], ends[name]) for r in range(len(ends[name].atoms))]
             brackets.append([self._bracket(cloud, n) for cloud in clouds])
         return {"rmd2": np.array(brackets).transpose(1, 0, 2)}
 
@@ -129,18 +125,14 @@ class WeakInvariance(Experiment):
                 )
             shown = max(n for n in self.sizes if n <= 1000) if min(self.sizes) <= 1000 else min(self.sizes)
             data[f"{teacher}/clouds"] = next(
-                piece["clouds"]
-                for part, piece in pieces.items()
-                if part.startswith(f"{teacher} N={shown} runs 0-")
+                piece["clouds"] for part, piece in pieces.items() if part.startswith(f"{teacher} N={shown} runs 0-")
             )
         return data
 
     @staticmethod
     def _rows(pieces, teacher: str, n: int, what: str) -> np.ndarray:
         mine = {
-            int(part.split()[3].split("-")[0]): p
-            for part, p in pieces.items()
-            if part.startswith(f"{teacher} N={n} ")
+            int(part.split()[3].split("-")[0]): p for part, p in pieces.items() if part.startswith(f"{teacher} N={n} ")
         }
         return np.concatenate([mine[first][what] for first in sorted(mine)])
 
@@ -148,9 +140,13 @@ class WeakInvariance(Experiment):
         """The fitted log-log slopes in N that the verdicts judge, each with the array it comes from."""
         return {name: slope(sizes, values).value for name, (sizes, values) in self._series(data).items()}
 
-    def _series(self, data):
+    def _fitted(self):
+        """The sizes in order, and which of them the slopes use."""
         sizes = np.array(sorted(self.sizes))
-        kept = sizes >= FITTED if (sizes >= FITTED).sum() > 1 else sizes > 0
+        return sizes, sizes >= FITTED if (sizes >= FITTED).sum() > 1 else sizes > 0
+
+    def _series(self, data):
+        sizes, kept = self._fitted()
         wanted = {
             f"|f − Qf|², {scheme}, {teacher} teacher": data[f"{teacher}/asymmetry"][..., i]
             for teacher in TEACHERS
@@ -178,9 +174,9 @@ class WeakInvariance(Experiment):
         claims[f"{name}: flat, |slope| below 0.1"] = between(found[name], -0.1, 0.1)
         worst = max(data[f"{teacher}/asymmetry"][..., 3].max() for teacher in TEACHERS)
         claims["EA is equivariant at every N: |f − Qf|² below 1e-24"] = below(worst, 1e-24)
-        claims[
-            "Thm 3: orbit-closed start and data, pairing error below 1e-12 after 4000 full-batch steps"
-        ] = below(data["pairing"], 1e-12)
+        claims["Thm 3: orbit-closed start and data, pairing error below 1e-12 after 4000 full-batch steps"] = below(
+            data["pairing"], 1e-12
+        )
         return claims
 
     def figures(self, data):
@@ -207,8 +203,8 @@ class WeakInvariance(Experiment):
                 "Distance to weak invariance",
                 "squared relative distance",
                 "RMD² between the trained cloud and its symmetrisation, by exact transport up to "
-                f"N = {self.exact_up_to} and by its certified upper bound beyond. Transport between samples falls slowly "
-                "in N even for invariant laws; the function-space panel shows the 1/N law.",
+                f"N = {self.exact_up_to} and by its certified upper bound beyond. Transport between samples falls "
+                "slowly in N even for invariant laws; the function-space panel shows the 1/N law.",
             ),
             self._boxes_panel(
                 data,
@@ -231,21 +227,18 @@ class WeakInvariance(Experiment):
         def draw(figure):
             from haarflow.runs.style import legend, reference, slopes
 
-            sizes = np.array(sorted(self.sizes))
-            kept = sizes >= FITTED if (sizes >= FITTED).sum() > 1 else sizes > 0
+            sizes, kept = self._fitted()
             for place, teacher in enumerate(TEACHERS):
                 axis = figure.add_subplot(2, 1, place + 1)
-                series = {
-                    s: data[f"{teacher}/asymmetry"][:, kept, i] for i, s in enumerate(published.SCHEMES[:3])
-                }
+                series = {s: data[f"{teacher}/asymmetry"][:, kept, i] for i, s in enumerate(published.SCHEMES[:3])}
                 slopes(axis, sizes[kept], series, xlabel="particles N", ylabel=r"$|f - Qf|^2$")
                 reference(axis, sizes[kept], -1, float(np.median(series["DA"][:, 0])))
                 axis.set_title(f"{teacher} teacher")
                 legend(axis)
 
         caption = (
-            f"Median over {self.repetitions} repetitions with a 10–90% band, from N = {FITTED} on. EA is equivariant to "
-            "rounding and has no place on this scale."
+            f"Median over {self.repetitions} repetitions with a 10–90% band, from N = {FITTED} on. EA is equivariant "
+            "to rounding and has no place on this scale."
         )
         return Panel("How far from equivariant after training", caption, draw, size=(8.4, 6.4))
 
@@ -275,23 +268,20 @@ class WeakInvariance(Experiment):
         def draw(figure):
             from haarflow.runs.style import legend, reference, slopes
 
-            sizes = np.array(sorted(self.sizes))
-            kept = sizes >= FITTED if (sizes >= FITTED).sum() > 1 else sizes > 0
+            sizes, kept = self._fitted()
             axis = figure.add_subplot()
             series = {
                 f"{pair}, {teacher} teacher": data[f"{teacher}/coupled"][:, kept, i]
                 for teacher in TEACHERS
                 for i, pair in enumerate(PAIRS)
             }
-            slopes(
-                axis, sizes[kept], series, xlabel="particles N", ylabel="mean squared distance, same index"
-            )
+            slopes(axis, sizes[kept], series, xlabel="particles N", ylabel="mean squared distance, same index")
             reference(axis, sizes[kept], -1, float(np.median(next(iter(series.values()))[:, 0])))
             legend(axis)
 
         caption = (
-            "Particles with the same index start together and see the same data and noise. DA and FA stay together ever "
-            "closer as N grows (Theorem 4); DA and plain training part for good when the teacher is not equivariant."
+            "Particles with the same index start together and see the same data and noise. DA and FA stay together "
+            "ever closer as N grows (Theorem 4); DA and plain training part for good when the teacher is not equivariant."
         )
         return Panel("DA against FA, particle by particle", caption, draw, size=(9.6, 4.0))
 
