@@ -22,6 +22,7 @@ from haarflow.algebra.reps import Rep as Rep
 from haarflow.algebra.reps import character_dimension as character_dimension
 from haarflow.algebra.reps import natural as natural
 from haarflow.algebra.reps import trivial as trivial
+from haarflow.dynamics.birth_death import BirthDeath as BirthDeath
 from haarflow.dynamics.fields import Descend as Descend
 from haarflow.dynamics.fields import Field as Field
 from haarflow.dynamics.fields import Tangent as Tangent

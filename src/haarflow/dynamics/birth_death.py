@@ -1,0 +1,94 @@
+"""Birth and death: growth without weights. Particles are killed and copied at random, on average as they would grow."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from haarflow.dynamics.fields import Descend, Field, Tangent
+from haarflow.dynamics.schemes import Euler, Heun, Noisy, Scheme, streams
+from haarflow.errors import Refusal
+from haarflow.measures.clouds import Cloud
+
+_STREAM = 0x6A756D70  # the jumps' own stream of a step, apart from its data and its noise
+
+
+class Carried(Field):
+    """The transport of another field, without its growth."""
+
+    field: Field
+
+    def __call__(self, key, cloud):
+        return Tangent(self.field(key, cloud).atoms)
+
+    @classmethod
+    def examples(cls):
+        return [cls(Descend.examples()[1])]
+
+
+class BirthDeath(Scheme):
+    """Another scheme for the transport; the field's growth g = −alpha (Psi − mean Psi) becomes jumps at rate |g|.
+
+    Above the average a particle is killed and replaced by a copy of another; below, it is copied over another. The
+    other is uniform, and a copy of particle s is kept with probability proportional to its weight, so that the mean
+    of the jumps is the Fisher–Rao growth exactly, for every weighted cloud; equal weights slow the clocks by 1 − 1/n.
+    With `prior`, a function (key, n) -> atoms (n, p), the killed come back as fresh draws from it (re-injection):
+    give these an output of zero, so that they enter without changing the network.
+    """
+
+    inner: Scheme
+    prior: Callable | None = eqx.field(default=None, kw_only=True)
+
+    def start(self, cloud):
+        return self.inner.start(cloud)
+
+    def step(self, key, field, cloud, state, dt):
+        growth = field(streams(key)[0], cloud).growth
+        if growth is None:
+            raise Refusal(
+                "A BirthDeath scheme turns a field's growth into jumps; got a field without growth. "
+                "Write Descend(functional, growth=1.0)."
+            )
+        moved, state = self.inner.step(key, Carried(field), cloud, state, dt)
+        jump, draw = jax.random.split(jax.random.fold_in(key, _STREAM))
+        source, killed = jumps(jump, cloud.weights, growth, dt, copying=self.prior is None)
+        atoms = moved.atoms[source]
+        if self.prior is not None:
+            atoms = jnp.where(killed[:, None], self.prior(draw, cloud.n).astype(atoms.dtype), atoms)
+        memory = jax.tree.map(lambda leaf: leaf[source] if jnp.shape(leaf) == atoms.shape else leaf, state)
+        return Cloud(atoms, cloud.weights), memory
+
+    @classmethod
+    def examples(cls):
+        def prior(key, n):
+            return jax.random.normal(key, (n, 4)).at[:, 0].set(0.0)
+
+        return [cls(Euler()), cls(Noisy(Heun(), 0.01)), cls(Euler(), prior=prior)]
+
+
+def jumps(
+    key: PRNGKeyArray,
+    weights: Float[Array, "n"],
+    growth: Float[Array, "n"],
+    dt: Float[Array, ""],
+    *,
+    copying: bool = True,
+) -> tuple[Int[Array, "n"], Bool[Array, "n"]]:
+    """Which particle each place copies after a time dt, and which places were killed by their own clock.
+
+    Everyone's other is its successor in a random cycle through all places: uniform, and no two copies meet.
+    """
+    n = len(weights)
+    turn, ring = jax.random.split(key)
+    cycle = jax.random.permutation(turn, n)
+    place = jnp.argsort(cycle)
+    after, before = cycle[(place + 1) % n], cycle[(place - 1) % n]
+    dying = growth < 0
+    copied = jnp.where(dying, weights[after], weights) * (n - 1)
+    rate = jnp.abs(growth) * (copied if copying else jnp.where(dying, 1.0, copied))
+    rings = jax.random.uniform(ring, (n,), growth.dtype) < -jnp.expm1(-rate * dt.astype(growth.dtype))
+    killed, born = rings & dying, rings & ~dying
+    source = jnp.where(killed & copying, after, jnp.arange(n))
+    return jnp.where(born[before], before, source), killed & ~born[before]
