@@ -6,9 +6,10 @@ Fixed keys; every bound is five standard errors or more, a false-alarm rate belo
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax.extend.random import threefry_2x32
 
-from haarflow.dynamics.noise import gaussian, threefry
+from haarflow.dynamics.noise import gaussian, threefry, unrolled
 
 M = 1_000_000
 Z = np.asarray(gaussian(jax.random.key(11), (M // 4, 4), jnp.float64))
@@ -49,3 +50,26 @@ def test_a_particle_has_its_noise_whatever_the_others_do():
     whole = gaussian(key, (10, 5))
     np.testing.assert_array_equal(whole[:4], gaussian(key, (4, 5)))
     np.testing.assert_array_equal(whole[6:], gaussian(key, (4, 5), first=6))
+
+
+DRAWS = {
+    "fold_in": lambda key: jax.random.key_data(jax.random.fold_in(key, 7)),
+    "split": lambda key: jax.random.key_data(jax.random.split(key, (3, 2))),
+    "float64": lambda key: jax.random.normal(key, (5, 3), jnp.float64),
+    "float32": lambda key: jax.random.normal(key, (5, 3), jnp.float32),
+    "integers": lambda key: jax.random.randint(key, (9,), 0, 77),
+    "bytes": lambda key: jax.random.bits(key, (4,), jnp.uint8),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_unrolled_keys_draw_what_jax_draws(draw):
+    keys = jax.random.split(jax.random.key(9), 2)
+    for key in keys:
+        np.testing.assert_array_equal(draw(unrolled(key)), draw(key))
+    np.testing.assert_array_equal(jax.vmap(draw)(unrolled(keys)), jax.vmap(draw)(keys))
+
+
+def test_a_key_of_another_kind_stays_itself():
+    key = jax.random.key(0, impl="rbg")
+    assert unrolled(key) is key

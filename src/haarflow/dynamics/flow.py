@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from haarflow.dynamics.checkpoints import Checkpoint
 from haarflow.dynamics.fields import Field
+from haarflow.dynamics.noise import unrolled
 from haarflow.dynamics.progress import Tell, watching
 from haarflow.dynamics.schemes import Scheme
 from haarflow.errors import Refusal
@@ -147,7 +148,7 @@ def _step(lanes: dict[str, Lane], state: State, key, dt, schedule, k) -> State:
     """Step k of every lane, of every run."""
 
     def one(state, key, dt):
-        here = jax.random.fold_in(key, k)
+        here = jax.random.fold_in(unrolled(key), k)
         size = dt * schedule(k * dt)
         moved = {}
         for name, lane in lanes.items():

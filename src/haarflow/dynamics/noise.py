@@ -11,7 +11,8 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, UInt32
+from jax.extend.random import define_prng_impl
+from jaxtyping import Array, Float, Key, PRNGKeyArray, UInt32
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
@@ -28,6 +29,41 @@ def threefry(key: UInt32[Array, "2"], high: UInt32[Array, "..."], low: UInt32[Ar
         high = high + schedule[(block + 1) % 3]
         low = low + schedule[(block + 2) % 3] + np.uint32(block + 1)
     return high, low
+
+
+def _hashed(key: UInt32[Array, "2"], shape: tuple[int, ...]):
+    """Two words for every position of an array, row by row."""
+    positions = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
+    return threefry(key, jnp.zeros_like(positions), positions)
+
+
+def _bits(key, width: int, shape: tuple[int, ...]):
+    high, low = _hashed(key, shape)
+    if width == 64:
+        return (high.astype(jnp.uint64) << np.uint64(32)) | low.astype(jnp.uint64)
+    return (high ^ low).astype(f"uint{width}")
+
+
+def _fold_in(key, number):
+    return jnp.stack(threefry(key, jnp.zeros((), jnp.uint32), jnp.asarray(number, jnp.uint32)))
+
+
+_UNROLLED = define_prng_impl(
+    key_shape=(2,),
+    seed=lambda seed: jax.random.key_data(jax.random.key(seed, impl="threefry2x32")),
+    split=lambda key, shape: jnp.stack(_hashed(key, shape), axis=len(shape)),
+    random_bits=_bits,
+    fold_in=_fold_in,
+    name="threefry2x32 unrolled",
+    tag="fryu",
+)
+
+
+def unrolled(key: Key[Array, "..."]) -> Key[Array, "..."]:
+    """The same key, whose draws are JAX's own to the bit but made without loops; another kind of key stays itself."""
+    if jax.random.key_impl(key) != "threefry2x32":
+        return key
+    return jax.random.wrap_key_data(jax.random.key_data(key), impl=_UNROLLED)
 
 
 def gaussian(

@@ -14,6 +14,7 @@ from haarflow.dynamics.fields import Field, Tangent, refuse_unless_nonnegative
 from haarflow.dynamics.noise import gaussian
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
+from haarflow.settle import settled
 
 
 class Scheme(eqx.Module):
@@ -37,7 +38,8 @@ class Scheme(eqx.Module):
 
 def streams(key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray]:
     """The data key and the noise key of a step: the same for every scheme, so that schemes share both."""
-    data, noise = jax.random.split(key)
+    pair = jax.random.split(key)
+    data, noise = jax.random.wrap_key_data(settled(jax.random.key_data(pair)), impl=jax.random.key_impl(pair))
     return data, noise
 
 

@@ -83,6 +83,10 @@ class Stream(Data):
         return [cls(law, 4)]
 
 
+def _number(value):
+    return None if value is None else jnp.asarray(value)
+
+
 class Teacher(Data):
     """One pass over x ~ N(0, scale² I) labelled by a network, with Gaussian label noise if asked."""
 
@@ -90,7 +94,7 @@ class Teacher(Data):
     cloud: Cloud
     size: int
     scale: Float[Array, ""] = eqx.field(default=1.0, converter=jnp.asarray, kw_only=True)
-    noise: Float[Array, ""] = eqx.field(default=0.0, converter=jnp.asarray, kw_only=True)
+    noise: Float[Array, ""] | None = eqx.field(default=None, converter=_number, kw_only=True)
 
     def __check_init__(self):
         refuse_unless_positive("A batch size", self.size)
@@ -100,6 +104,8 @@ class Teacher(Data):
         inputs, labels = jax.random.split(key)
         xs = self.scale * jax.random.normal(inputs, (self.size, self.unit.inputs), self.cloud.atoms.dtype)
         ys = network(self.unit, self.cloud, xs)
+        if self.noise is None:
+            return xs, ys
         return xs, ys + self.noise * jax.random.normal(labels, ys.shape, ys.dtype)
 
     @classmethod

@@ -13,6 +13,7 @@ from haarflow.errors import Refusal, one_of
 from haarflow.learning.data import Data, Sample
 from haarflow.measures.clouds import Cloud
 from haarflow.models.units import Dense, Unit, network
+from haarflow.settle import settled
 
 # Each scores one output f (c,) against one label y (c,). Signs y = ±1 for the margin losses,
 # probabilities for the cross-entropy.
@@ -123,7 +124,7 @@ class Fit(Functional):
         outputs = network(self.unit, cloud, self.xs)
         ones = jnp.ones_like(cloud.weights)
         _, pull = jax.vjp(lambda w, atoms: self.unit.total(w, atoms, self.xs), ones, cloud.atoms)
-        potential, slope = pull(jax.grad(self._score)(outputs))
+        potential, slope = pull(settled(jax.grad(self._score)(outputs)))
         return Variation(potential, -slope)
 
     @classmethod
@@ -150,7 +151,8 @@ class Risk(Functional):
         return Fit(self.unit, self.data.xs, self.data.ys, self.loss)(cloud)
 
     def sample(self, key):
-        return Fit(self.unit, *self.data.batch(key), self.loss)
+        xs, ys = settled(self.data.batch(key))
+        return Fit(self.unit, xs, ys, self.loss)
 
     def variation(self, cloud):
         self(cloud)
