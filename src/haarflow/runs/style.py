@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from haarflow.runs.statistics import slope
+from haarflow.runs.statistics import CENTRES, slope
 
 INK, MUTED, GRID, PAPER = "#010203", "#040506", "#070809", "#0a0b0c"
 
@@ -112,17 +112,24 @@ def boxes(axis: Any, sizes: Any, series: Mapping[str, Any], *, xlabel: str = "",
 
 
 def slopes(
-    axis: Any, sizes: Any, series: Mapping[str, Any], *, xlabel: str = "", ylabel: str = "", fit: bool = True
+    axis: Any,
+    sizes: Any,
+    series: Mapping[str, Any],
+    *,
+    xlabel: str = "",
+    ylabel: str = "",
+    fit: bool = True,
+    centre: str = "median",
 ) -> None:
-    """Medians over repetitions with a 10-90% band; the legend gives each log-log slope and its 95% band."""
+    """Medians (or means) over repetitions with a 10-90% band; the legend gives each log-log slope and its 95% band."""
     sizes = np.asarray(sizes, float)
     for order, (name, values) in enumerate(series.items()):
         values, paint = np.atleast_2d(np.asarray(values, float)), colour(name, order)
-        label = f"{name}  {_slope_words(sizes, values)}" if fit else name
+        label = f"{name}  {_slope_words(sizes, values, centre)}" if fit else name
         if len(values) > 1:
             low, high = np.quantile(values, [0.1, 0.9], axis=0)
             axis.fill_between(sizes, low, high, color=paint, alpha=0.18, linewidth=0)
-        axis.plot(sizes, np.median(values, axis=0), color=paint, marker=marker(name, order), label=label)
+        axis.plot(sizes, CENTRES[centre](values, axis=0), color=paint, marker=marker(name, order), label=label)
     _log_axes(axis, sizes, xlabel, ylabel)
 
 
@@ -225,8 +232,8 @@ def _variable(shade: str, names: dict[str, str]) -> str:
     return f"var(--{name})" if name else shade
 
 
-def _slope_words(sizes: Any, values: Any) -> str:
-    fitted = slope(sizes, values)
+def _slope_words(sizes: Any, values: Any, centre: str) -> str:
+    fitted = slope(sizes, values, centre=centre)
     if len(values) == 1:
         return f"{fitted.value:.2f}".replace("-", "−")
     return f"{fitted.value:.2f} [{fitted.low:.2f}, {fitted.high:.2f}]".replace("-", "−")
