@@ -8,6 +8,7 @@ from haarflow.algebra.groups import Alternating as Alternating
 from haarflow.algebra.groups import Cyclic as Cyclic
 from haarflow.algebra.groups import Dihedral as Dihedral
 from haarflow.algebra.groups import Hyperoctahedral as Hyperoctahedral
+from haarflow.algebra.groups import Icosahedral as Icosahedral
 from haarflow.algebra.groups import Orthogonal as Orthogonal
 from haarflow.algebra.groups import Rotations as Rotations
 from haarflow.algebra.groups import Signs as Signs

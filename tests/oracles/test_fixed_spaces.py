@@ -12,6 +12,7 @@ from haarflow.algebra.groups import (
     Cyclic,
     Dihedral,
     Hyperoctahedral,
+    Icosahedral,
     Orthogonal,
     Rotations,
     Signs,
@@ -117,3 +118,17 @@ def test_large_symmetric_groups_are_fast(n, seconds):
 
 def test_the_character_formula_reaches_groups_too_large_to_list():
     assert character_dimension(natural(Symmetric(20)) ** 3) == 5
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 4, 5])
+def test_the_icosahedron_averages_as_all_rotations_do_up_to_degree_five(degree):
+    rep = natural(SpecialOrthogonal(3)) ** degree
+    mean = np.mean([np.asarray(rep(g)) for g in Icosahedral().elements()], axis=0)
+    np.testing.assert_allclose(mean, rep.fixed_projector(), atol=1e-13)
+
+
+def test_the_icosahedron_is_not_all_rotations_at_degree_six():
+    group = Icosahedral()
+    legendre = np.polynomial.Legendre.basis(6)
+    axis = np.array([0.3, -0.5, np.sqrt(0.66)])
+    assert abs(legendre(group.elements() @ axis @ axis).mean()) > 1e-3

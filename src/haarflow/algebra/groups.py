@@ -225,6 +225,28 @@ class Hyperoctahedral(Finite):
         return [cls(1), cls(2), cls(3)]
 
 
+class Icosahedral(Finite):
+    """The 60 rotations of the icosahedron; they average polynomials in g of degree up to 5 as SO(3) does, exactly."""
+
+    @property
+    def dim(self):
+        return 3
+
+    @property
+    def order(self):
+        return 60
+
+    def generators(self):
+        """A third of a turn about (1, 1, 1) and a half turn about (φ, 1, φ − 1), φ the golden ratio."""
+        golden = (1 + math.sqrt(5)) / 2
+        axis = np.array([golden, 1.0, golden - 1]) / 2
+        return np.stack([np.roll(np.eye(3), 1, axis=0), 2 * np.outer(axis, axis) - np.eye(3)])
+
+    @classmethod
+    def examples(cls):
+        return [cls()]
+
+
 class Orthogonal(Group):
     """O(n), all orthogonal matrices of R^n."""
 

@@ -44,8 +44,8 @@ def cases() -> dict[str, Case]:
 
 class Optima(Experiment):
     """On atoms that the group permutes, the augmented and the averaged risk have the same optimum over all laws, and it
-    is the optimum of the plain risk over weakly invariant laws; strongly invariant laws can miss it by a fixed amount, and
-    come as close as one likes when the fixed space is universal.
+    is the optimum of the plain risk over weakly invariant laws; strongly invariant laws can miss it by a fixed
+    amount, and come as close as one likes when the fixed space is universal.
 
     Source: Symmetries in overparametrized neural networks: a mean-field view (arXiv 2405.19995), Theorem 2,
     Corollary 1, Propositions 4 and 5.
