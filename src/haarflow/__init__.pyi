@@ -31,6 +31,14 @@ from haarflow.dynamics.fields import restrict as restrict
 from haarflow.dynamics.flow import Diverged as Diverged
 from haarflow.dynamics.flow import Path as Path
 from haarflow.dynamics.flow import flow as flow
+from haarflow.dynamics.limits import Pairwise as Pairwise
+from haarflow.dynamics.limits import dissipation as dissipation
+from haarflow.dynamics.limits import first_variation as first_variation
+from haarflow.dynamics.limits import optimality_gap as optimality_gap
+from haarflow.dynamics.limits import pairwise as pairwise
+from haarflow.dynamics.limits import sampling_excess as sampling_excess
+from haarflow.dynamics.limits import settle as settle
+from haarflow.dynamics.limits import weak_rate as weak_rate
 from haarflow.dynamics.schemes import Adaptive as Adaptive
 from haarflow.dynamics.schemes import Euler as Euler
 from haarflow.dynamics.schemes import Heun as Heun

@@ -1,0 +1,68 @@
+"""The energy of particles and pairs against closed forms, and minimisers that are known."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from haarflow.dynamics.fields import Tangent
+from haarflow.dynamics.limits import (
+    Pairwise,
+    dissipation,
+    first_variation,
+    optimality_gap,
+    pairwise,
+    sampling_excess,
+    settle,
+    weak_rate,
+)
+from haarflow.errors import Refusal
+from haarflow.learning.data import Sample
+from haarflow.learning.risks import Penalty, Risk
+from haarflow.measures.clouds import Cloud, uniform
+from haarflow.models.units import Quadratic
+
+LINE = Cloud(np.array([[1.0], [3.0]]), np.array([0.25, 0.75]))
+RISK = Risk(Quadratic(1), Sample(np.ones((1, 1)), np.full((1, 1), 2.0)))  # f = ∫θ² dmu against 2
+
+
+def test_a_network_on_one_point_has_the_energy_of_its_second_moment():
+    energy = pairwise(RISK)
+    np.testing.assert_allclose(energy(LINE), (7.0 - 2.0) ** 2 / 2, rtol=1e-14)
+    alone, together = energy.sums(LINE)
+    np.testing.assert_allclose(alone, [-2.0, -18.0])
+    np.testing.assert_allclose(together, [[1.0, 9.0], [9.0, 81.0]])
+    np.testing.assert_allclose(first_variation(energy, LINE, jnp.array([[2.0]])), [4 * 5.0])
+
+
+def test_the_rates_are_those_of_the_closed_form():
+    """Psi = 5θ², so ∇Psi = 10θ: ∫|∇Psi|² = 100·7, and Var Psi = 25·(0.25·1 + 0.75·81 − 49)."""
+    np.testing.assert_allclose(dissipation(RISK, LINE), -700.0)
+    np.testing.assert_allclose(dissipation(RISK, LINE, transport=0.0, growth=2.0), -2 * 25 * 12.0)
+    tangent = Tangent(jnp.array([[1.0], [-2.0]]), jnp.array([3.0, -1.0]))
+    rate = weak_rate(LINE, tangent, lambda theta: jnp.sum(theta**3))
+    np.testing.assert_allclose(rate, 0.25 * (3 * 1 + 3 * 1) + 0.75 * (27 * -2 + -1 * 27))
+
+
+def test_sampling_costs_half_the_variance_of_one_output():
+    np.testing.assert_allclose(sampling_excess(RISK, LINE, 5), (0.25 * 1 + 0.75 * 81 - 49) / 10)
+
+
+def test_attraction_and_confinement_settle_on_the_known_atoms():
+    """V = (θ² − 1)² / 4 plus a tilt that no pair feels: two atoms start, the lower well wins or both hold by U."""
+    energy = Pairwise(lambda theta: jnp.sum((theta**2 - 1) ** 2) / 4, lambda a, b: a[0] * b[0])
+    settled = settle(energy, Cloud(np.array([[-0.7], [0.8], [0.9]]), np.array([0.3, 0.3, 0.4])), merge=0.2)
+    order = np.argsort(settled.atoms[:, 0])
+    np.testing.assert_allclose(settled.atoms[order, 0], [-1.0, 1.0], atol=1e-7)
+    np.testing.assert_allclose(settled.weights, [0.5, 0.5], atol=1e-7)
+    places = jnp.linspace(-2, 2, 401)[:, None]
+    assert abs(optimality_gap(energy, settled, places)) < 1e-10
+    assert optimality_gap(energy, uniform(np.array([[0.5], [1.5]])), places) > 0.1
+
+
+def test_refusals():
+    with pytest.raises(Refusal, match="half-square Risk over a whole Sample; got the loss square over Sample"):
+        pairwise(Risk(RISK.unit, RISK.data, "square"))
+    with pytest.raises(Refusal, match="settle keeps the atoms heavier than `least`; got none above 2"):
+        settle(RISK + Penalty(1.0), LINE, least=2.0)
+    with pytest.raises(Refusal, match=r"settle moves up to 2000 numbers; got 1001 atoms in R\^1"):
+        settle(RISK, uniform(np.arange(1001.0)[:, None]))
