@@ -240,7 +240,7 @@ class WeakInvariance(Experiment):
                 axis = figure.add_subplot(2, 1, place + 1)
                 series = {s: data[f"{teacher}/asymmetry"][:, kept, i] for i, s in enumerate(published.SCHEMES[:3])}
                 slopes(axis, sizes[kept], series, xlabel="particles N", ylabel=r"$|f - Qf|^2$", centre="mean")
-                reference(axis, sizes[kept], -1, float(np.mean(series["DA"][:, 0])))
+                reference(axis, sizes[kept], -1.0, float(np.mean(series["DA"][:, 0])))
                 axis.set_title(f"{teacher} teacher")
                 legend(axis)
 
@@ -284,7 +284,7 @@ class WeakInvariance(Experiment):
                 for i, pair in enumerate(PAIRS)
             }
             slopes(axis, sizes[kept], series, xlabel="particles N", ylabel="mean squared distance", centre="mean")
-            reference(axis, sizes[kept], -1, float(np.mean(next(iter(series.values()))[:, 0])))
+            reference(axis, sizes[kept], -1.0, float(np.mean(next(iter(series.values()))[:, 0])))
             legend(axis)
 
         caption = (
