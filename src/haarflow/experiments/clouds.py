@@ -1,5 +1,7 @@
 """Where the particles go: pictures and a film of the four schemes around the fixed space."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import numpy as np
@@ -33,6 +35,8 @@ class Clouds(Experiment):
     distance of its mean from E^G is below ten times W2²/N, which independent particles spread symmetrically about a
     plane exceed with probability at most about 0.002 (the tail of chi² with one degree of freedom).
     """
+
+    tour_included: ClassVar[bool] = True
 
     particles: Count = 100
     alpha: Positive = 50.0

@@ -1,6 +1,6 @@
 """Where the best laws are: the convex programs over invariant laws, and what strongly invariant laws miss."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import equinox as eqx
 import jax
@@ -59,6 +59,8 @@ class Optima(Experiment):
     same target and the same number of fixed atoms: a two-layer unit whose hidden neurons the group permutes (a
     universal fixed space) and a perceptron (whose fixed space holds constants only).
     """
+
+    tour_included: ClassVar[bool] = True
 
     orbits: Count = 40
     samples: Count = 25

@@ -1,6 +1,6 @@
 """Training from a weakly invariant start: which schemes stay invariant, and how fast in the number of particles."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import jax
 import jax.numpy as jnp
@@ -47,8 +47,6 @@ class WeakInvariance(Experiment):
     may miss.
     """
 
-    tour_included: ClassVar[bool] = True
-
     sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (5, 10, 50, 100, 200, 500, 1000)
     repetitions: Count = 10
     alpha: Positive = 50.0
@@ -59,10 +57,6 @@ class WeakInvariance(Experiment):
     augmentation: Literal["exact", "random"] = "random"
     inputs: Count = 2000
     exact_up_to: Count = 500
-
-    @classmethod
-    def tour(cls):
-        return cls(sizes=(10, 100, 200, 500, 1000))
 
     @classmethod
     def full(cls):
