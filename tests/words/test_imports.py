@@ -18,7 +18,7 @@ ROOMS = [
     "lab",
     "cli",
 ]
-EVERYWHERE = {"errors", "files", "members", "settle"}
+EVERYWHERE = {"errors", "files", "members", "settling"}
 LAZY = {"ot", "sklearn", "diffrax", "sympy", "optax", "matplotlib", "rich", "dask", "torch"}
 BANNED = {"pickle", "yaml", "dill", "urllib", "requests", "socket"}
 

@@ -14,7 +14,7 @@ from haarflow.dynamics.fields import Field, Tangent, refuse_unless_nonnegative
 from haarflow.dynamics.noise import gaussian
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
-from haarflow.settle import settled
+from haarflow.settling import settled
 
 
 class Scheme(eqx.Module):

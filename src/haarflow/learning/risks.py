@@ -13,7 +13,7 @@ from haarflow.errors import Refusal, one_of
 from haarflow.learning.data import Data, Sample
 from haarflow.measures.clouds import Cloud
 from haarflow.models.units import Dense, Unit, network
-from haarflow.settle import settled
+from haarflow.settling import settled
 
 # Each scores one output f (c,) against one label y (c,). Signs y = ±1 for the margin losses,
 # probabilities for the cross-entropy.

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from haarflow.settle import settled
+from haarflow.settling import settled
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64, jnp.uint32])
