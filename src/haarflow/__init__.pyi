@@ -87,5 +87,10 @@ from haarflow.models.units import Quadratic as Quadratic
 from haarflow.models.units import TwoLayer as TwoLayer
 from haarflow.models.units import Unit as Unit
 from haarflow.models.units import network as network
+from haarflow.practice.discover import Discovery as Discovery
+from haarflow.practice.discover import discover as discover
+from haarflow.practice.sharing import Sharing as Sharing
+from haarflow.practice.sharing import sharing as sharing
+from haarflow.practice.sharing import symmetries as symmetries
 
 __version__: str

@@ -39,9 +39,7 @@ def list_(as_json: Json = False) -> None:
     entries = list(catalogue().values())
     if as_json:
         keys = ("name", "group", "tour", "claim", "source")
-        typer.echo(
-            json.dumps([{key: getattr(entry, key) for key in keys} for entry in entries], ensure_ascii=False)
-        )
+        typer.echo(json.dumps([{key: getattr(entry, key) for key in keys} for entry in entries], ensure_ascii=False))
         return
     width = max((len(entry.name) for entry in entries), default=0)
     heading = None
@@ -58,9 +56,7 @@ def run(
     quick: Quick = False,
     full: Full = False,
     tour: Tour = False,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, key=value; may be repeated.")
-    ] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, key=value; may be repeated.")] = None,
     config: Annotated[Path | None, typer.Option("--config", help="A TOML file of settings.")] = None,
     seed: Seed = 0,
     out: Out = Path("results"),
@@ -92,9 +88,7 @@ def reproduce(
     tour: Tour = False,
     quick: Quick = False,
     full: Full = False,
-    only: Annotated[
-        str | None, typer.Option("--only", help="A pattern of names, such as 'symmetry/*'.")
-    ] = None,
+    only: Annotated[str | None, typer.Option("--only", help="A pattern of names, such as 'symmetry/*'.")] = None,
     seed: Seed = 0,
     out: Out = Path("results"),
     workers: Workers = 2,
@@ -157,9 +151,7 @@ def _code(outcomes: list[Any]) -> int:
 def _mode(tour: bool, quick: bool, full: bool) -> str:
     chosen = [mode for mode, wanted in (("tour", tour), ("quick", quick), ("full", full)) if wanted]
     if len(chosen) > 1:
-        raise Refusal(
-            f"A run has one size; got {' and '.join('--' + mode for mode in chosen)}. Give one of them."
-        )
+        raise Refusal(f"A run has one size; got {' and '.join('--' + mode for mode in chosen)}. Give one of them.")
     return chosen[0] if chosen else "quick"
 
 

@@ -21,10 +21,6 @@ def concrete(kind: type) -> list[type]:
     while todo:
         cls = todo.pop()
         todo += cls.__subclasses__()
-        if (
-            not inspect.isabstract(cls)
-            and cls.__module__.startswith("haarflow.")
-            and hasattr(cls, "examples")
-        ):
+        if not inspect.isabstract(cls) and cls.__module__.startswith("haarflow.") and hasattr(cls, "examples"):
             found.add(cls)
     return sorted(found, key=lambda cls: cls.__qualname__)

@@ -31,9 +31,7 @@ def coins(**settings):
 
 def command(*words):
     """A command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "haarflow", *words], capture_output=True, text=True, check=False
-    )
+    return subprocess.run([sys.executable, "-m", "haarflow", *words], capture_output=True, text=True, check=False)
 
 
 def contents(home: Path):
@@ -126,9 +124,7 @@ def test_packed_arrays_are_the_same_bytes_whatever_the_order_and_time():
 def test_two_processes_on_one_record_leave_one_good_record(tmp_path):
     words = [sys.executable, "-m", "haarflow", "run", "slow-parts", "--json", "--workers", "1"]
     words += ["--set", "count=3", "--out", str(tmp_path)]
-    both = [
-        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)
-    ]
+    both = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     said = [process.communicate() for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     assert len({json.loads(out)["record"] for out, _ in said}) == 1
@@ -220,9 +216,7 @@ def test_the_report_is_a_function_of_the_records(tmp_path):
 def test_the_report_needs_nothing_else(tmp_path):
     sweep.run(coins(), out=tmp_path, count=0)
     page = report.report(tmp_path)[0].read_text()
-    outside = [
-        link for link in re.findall(r'(?:src|href)="([^"]*)"', page) if not link.startswith(("#", "data:"))
-    ]
+    outside = [link for link in re.findall(r'(?:src|href)="([^"]*)"', page) if not link.startswith(("#", "data:"))]
     assert outside == []
     assert "@import" not in page
     assert set(re.findall(r"https?://[^\s\"'<>]+", page)) <= {

@@ -17,9 +17,7 @@ def data():
 
 def test_the_verdicts_follow_the_data(data):
     claims = SMALL.verdict(data)
-    assert all(
-        check.holds for name, check in claims.items() if "EA" in name or "pairing" in name or "flat" in name
-    )
+    assert all(check.holds for name, check in claims.items() if "EA" in name or "pairing" in name or "flat" in name)
     assert data["weak/asymmetry"].shape == (4, 3, 4)
     spoiled = {
         **data,

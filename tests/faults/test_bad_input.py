@@ -140,9 +140,7 @@ def test_a_limit_on_file_size_is_met_in_a_worker(tmp_path):
     words = ["run", "coin-mean", "--workers", "1", "--out", str(tmp_path)]
     script = f"{limit}; from haarflow.cli import answer; sys.exit(answer({words}))"
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # or Python would keep truncated bytecode
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
     assert "the disk is full or a quota is reached" in done.stderr
     assert "Traceback" not in done.stderr
@@ -174,9 +172,7 @@ def test_a_damaged_part_is_run_again_and_says_so(tmp_path, capsys, record, fault
     job = sweep.job(experiment, 0, out)
     errors = record.arrays()["error"][:, 0]
     versions = {**machine.versions(), **({"jax": "0.0"} if fault == "versions" else {})}
-    ledger.write_part(
-        job.home, "n=10", {"error": errors}, versions=versions, seconds={"compile": 0, "run": 0}
-    )
+    ledger.write_part(job.home, "n=10", {"error": errors}, versions=versions, seconds={"compile": 0, "run": 0})
     path = ledger.part_path(job.home, "n=10")
     content = path.read_bytes()
     if fault == "truncated":
@@ -207,9 +203,7 @@ def test_an_experiment_that_raises_keeps_its_traceback_in_a_file(refused, tmp_pa
 
 def test_a_worker_that_dies(refused, tmp_path):
     sentence = refused("run", "broken", "--set", "how=die", "--workers", "1", "--out", tmp_path, code=3)
-    assert sentence.startswith(
-        "A worker process died while running broken (all): killed from outside, or out"
-    )
+    assert sentence.startswith("A worker process died while running broken (all): killed from outside, or out")
     assert sentence.endswith("give the same command again, with --workers 1 if memory is short.")
 
 

@@ -20,9 +20,7 @@ def environment(tmp_path, **more):
 def start(words, env):
     """A command in a process group of its own."""
     command = [sys.executable, "-m", "haarflow", *words]
-    return subprocess.Popen(
-        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
 def finish(words, env):
@@ -95,9 +93,7 @@ def _alive(pid):
 
 
 def _children(pid):
-    listed = subprocess.run(
-        ["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
-    ).stdout
+    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
     return [int(line.split()[0]) for line in listed.splitlines() if line.split()[1] == str(pid)]
 
 

@@ -83,9 +83,7 @@ def test_bad_files_get_their_sentence(tmp_path, name, content, sentence):
 
 
 def test_bad_samples_get_their_sentence(tmp_path):
-    with pytest.raises(
-        Refusal, match=r"A Sample holds m >= 1 inputs .* For scalar outputs write ys\[:, None\]"
-    ):
+    with pytest.raises(Refusal, match=r"A Sample holds m >= 1 inputs .* For scalar outputs write ys\[:, None\]"):
         Sample(np.ones((3, 2)), np.ones(3))
     with pytest.raises(Refusal, match="A batch size is a whole number >= 1; got 0"):
         Sample(np.ones((3, 2)), np.ones((3, 1)), 0)

@@ -5,13 +5,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from haarflow.algebra.groups import Cyclic
+from haarflow.algebra.reps import natural
 from haarflow.dynamics.fields import Descend, Field, restrict
 from haarflow.dynamics.schemes import travel
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample, Teacher
 from haarflow.learning.risks import LOSSES, Functional, Penalty, Risk
+from haarflow.learning.symmetry import average
 from haarflow.measures.clouds import Cloud
 from haarflow.members import members
+from haarflow.models import blocks
 from haarflow.models.units import Perceptron
 
 KEY = jax.random.key(0)
@@ -43,6 +47,21 @@ def test_the_variation_of_a_risk_is_the_derivative_for_every_loss(loss):
     fast, slow = risk.variation(cloud), Functional.variation(risk, cloud)
     np.testing.assert_allclose(fast.potential, slow.potential, rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(fast.velocity, slow.velocity, rtol=1e-11, atol=1e-13)
+
+
+def test_blocks_of_particles_change_nothing(monkeypatch):
+    """Seven atoms, three inputs, two outputs: in blocks of 1, 3 and 5 particles, uneven ends and averages included."""
+    swap = natural(Cyclic(2))
+    risk = Risk.examples()[0]
+    for functional in (risk, Risk(average(risk.unit, swap, swap), risk.data)):
+        whole, value = functional.variation(weighted_cloud(n=7)), functional(weighted_cloud(n=7))
+        for size in (1, 3, 5):
+            monkeypatch.setattr(blocks, "AT_ONCE", 6 * size)
+            parts = functional.variation(weighted_cloud(n=7))
+            np.testing.assert_allclose(functional(weighted_cloud(n=7)), value, rtol=1e-14)
+            np.testing.assert_allclose(parts.potential, whole.potential, rtol=1e-13, atol=1e-15)
+            np.testing.assert_allclose(parts.velocity, whole.velocity, rtol=1e-13, atol=1e-15)
+            monkeypatch.undo()
 
 
 def test_an_atom_without_mass_feels_the_potential_of_the_others():
@@ -87,9 +106,7 @@ def test_a_restricted_field_stays_in_its_subspace():
 
 def test_refusals():
     risk = Risk(Teacher.examples()[0].unit, Teacher.examples()[0])
-    with pytest.raises(
-        Refusal, match=r"exact value over a whole Sample only; .* Write risk.sample\(key\)\(cloud\)"
-    ):
+    with pytest.raises(Refusal, match=r"exact value over a whole Sample only; .* Write risk.sample\(key\)\(cloud\)"):
         risk(weighted_cloud())
     with pytest.raises(Refusal, match="A loss is one of absolute, cross-entropy, .*; got 'hinge'"):
         Risk(risk.unit, risk.data, "hinge")

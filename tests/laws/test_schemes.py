@@ -60,10 +60,7 @@ def test_sgd_with_decay_and_noise_is_the_literal_recursion():
     still = Noisy(Euler(), 0.0).step(KEY, Descend(Penalty(tau)), cloud, (), jnp.asarray(s))[0]
     np.testing.assert_allclose(still.atoms, (1 - s * tau) * cloud.atoms, rtol=1e-14)
     loud = Noisy(Euler(), beta).step(KEY, Descend(Penalty(tau)), cloud, (), jnp.asarray(s))[0]
-    unit = (
-        Noisy(Euler(), 0.5).step(KEY, Descend(Penalty(0.0)), cloud, (), jnp.asarray(1.0))[0].atoms
-        - cloud.atoms
-    )
+    unit = Noisy(Euler(), 0.5).step(KEY, Descend(Penalty(0.0)), cloud, (), jnp.asarray(1.0))[0].atoms - cloud.atoms
     np.testing.assert_allclose(loud.atoms - still.atoms, np.sqrt(2 * beta * s) * unit, rtol=1e-12)
 
 
@@ -71,8 +68,7 @@ def test_projected_noise_is_the_projection_of_the_shared_noise():
     projector = np.full((4, 4), 0.25)
     field = Descend(Penalty(0.0))
     free, held = (
-        Noisy(Euler(), 1.0, projector=p).step(KEY, field, start(), (), jnp.asarray(0.1))[0].atoms
-        - start().atoms
+        Noisy(Euler(), 1.0, projector=p).step(KEY, field, start(), (), jnp.asarray(0.1))[0].atoms - start().atoms
         for p in (None, projector)
     )
     np.testing.assert_allclose(held, free @ projector, atol=1e-15)
@@ -104,7 +100,5 @@ def test_refusals():
         Noisy(Euler(), -0.1)
     with pytest.raises(Refusal, match="A temperature is a finite number >= 0; got nan"):
         Noisy(Euler(), float("nan"))
-    with pytest.raises(
-        Refusal, match=r"wraps an optax transformation; got float. Write Optax\(optax.adam\(1.0\)\)"
-    ):
+    with pytest.raises(Refusal, match=r"wraps an optax transformation; got float. Write Optax\(optax.adam\(1.0\)\)"):
         Optax(0.1)

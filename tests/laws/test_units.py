@@ -39,6 +39,20 @@ def test_total_is_the_weighted_sum_and_linear_in_weights(unit):
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_feedback_is_the_derivative_of_the_total(unit):
+    """In the weights the potential, in the atoms the gradient: at unit weights, whatever the weights of the answer."""
+    thetas, xs = points(unit)
+    weights = jnp.array([0.5, -0.2, 0.0, 1.0, 2.0])
+    potential, gradient = unit.feedback(weights, thetas, xs, jnp.sin)
+    slopes = jnp.sin(unit.total(weights, thetas, xs))
+    plain, back = jax.vjp(lambda w, atoms: jnp.einsum("n,ncb->bc", w, unit.many(atoms, xs)), jnp.ones(5), thetas)
+    expected = back(slopes)
+    assert plain.shape == slopes.shape
+    np.testing.assert_allclose(potential, expected[0], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(gradient, expected[1], rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=str)
 @pytest.mark.parametrize("make", [Cyclic, Symmetric])
 def test_units_are_jointly_equivariant(unit, make):
     group = make(unit.inputs)

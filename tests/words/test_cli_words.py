@@ -25,9 +25,7 @@ def toys(monkeypatch):
 
 @pytest.mark.parametrize("words", [["--help"], ["list"], ["list", "--json"], ["run", "--help"]], ids=" ".join)
 def test_light_commands_load_nothing_heavy(words):
-    script = (
-        f"import sys; from haarflow.cli import answer; answer({words}); print(*sys.modules, file=sys.stderr)"
-    )
+    script = f"import sys; from haarflow.cli import answer; answer({words}); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not HEAVY & set(done.stderr.split())
     assert done.stdout

@@ -15,9 +15,7 @@ BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("page", "number", "code", "printed"), BLOCKS, ids=[f"{b[0]}-{b[1]}" for b in BLOCKS]
-)
+@pytest.mark.parametrize(("page", "number", "code", "printed"), BLOCKS, ids=[f"{b[0]}-{b[1]}" for b in BLOCKS])
 def test_the_code_in_the_docs_runs(page, number, code, printed, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with jax.numpy_rank_promotion("allow"):

@@ -52,8 +52,6 @@ def test_heavy_libraries_are_imported_where_they_are_used():
 
 
 def test_the_command_line_starts_without_jax():
-    code = (
-        "import sys, haarflow.cli; print(sorted({'jax', 'matplotlib', 'scipy', 'numpy'} & set(sys.modules)))"
-    )
+    code = "import sys, haarflow.cli; print(sorted({'jax', 'matplotlib', 'scipy', 'numpy'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

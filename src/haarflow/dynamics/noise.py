@@ -1,9 +1,9 @@
 """Gaussian noise by counters: the number at (key, particle, coordinate) depends on nothing else.
 
-Threefry-2x32, unrolled, hashes the counter (particle, pair) under the step's key into two 32-bit words; Box and
-Muller turn the pair into two independent standard normals. So the noise of a particle does not depend on how many
-other particles there are, on blocks or on shards. The same words serve float32 and float64 (tails to 6.7 sigma),
-so that runs in both precisions share their noise up to rounding.
+Threefry-2x32, unrolled, hashes the counter (particle, coordinate) under the step's key into two 32-bit words; the
+radius and the cosine of Box and Muller turn them into one standard normal. So the noise of a particle does not
+depend on how many other particles there are, on blocks or on shards. The same words serve float32 and float64 (tails
+to 6.7 sigma), so that runs in both precisions share their noise up to rounding.
 """
 
 import math
@@ -71,30 +71,20 @@ def gaussian(
 ) -> Float[Array, "n p"]:
     """Standard normals (n, p) for the particles first, first + 1, ...: one row each, whatever n is."""
     n, p = shape
-    pairs = (n, (p + 1) // 2)
-    rows = jax.lax.broadcasted_iota(jnp.uint32, pairs, 0) + jnp.asarray(first, jnp.uint32)
-    columns = jax.lax.broadcasted_iota(jnp.uint32, pairs, 1)
-    radius_word, angle_word = threefry(jax.random.key_data(key), rows, columns)
+    # One long axis: the compiler vectorises over the last, and p may be small.
+    positions = jax.lax.iota(jnp.uint32, n * p)
+    particles = positions // np.uint32(p) + jnp.asarray(first, jnp.uint32)
+    radius_word, angle_word = threefry(jax.random.key_data(key), particles, positions % np.uint32(p))
     uniform = (radius_word.astype(dtype) + 0.5) * 2.0**-32
-    radius = jnp.sqrt(-2 * jnp.log(uniform))
-    cosine, sine = _circle(angle_word, dtype)
-    return jnp.concatenate([radius * cosine, radius * sine], axis=1)[:, :p]
+    return (jnp.sqrt(-2 * jnp.log(uniform)) * _cosine(angle_word, dtype)).reshape(n, p)
 
 
-def _circle(word: UInt32[Array, "n m"], dtype):
-    """A uniform point of the circle: two bits choose the quarter, thirty the angle in [−π/4, π/4)."""
-    angle = (word << np.uint32(2)).astype(jnp.int32).astype(dtype) * (math.pi / 2**33)
-    terms = 5 if dtype == jnp.float32 else 10
+def _cosine(word: UInt32[Array, "m"], dtype):
+    """The cosine of a uniform angle: one bit for the sign, 31 for the angle in [0, π/2), by its Taylor series."""
+    angle = (word >> np.uint32(1)).astype(jnp.int32).astype(dtype) * (math.pi / 2**32)
     square = angle * angle
-    cosine = _series(square, [(-1) ** k / math.factorial(2 * k) for k in range(terms)])
-    sine = angle * _series(square, [(-1) ** k / math.factorial(2 * k + 1) for k in range(terms)])
-    odd = ((word >> np.uint32(30)) & np.uint32(1)) == np.uint32(1)
-    sign = 1 - 2 * (word >> np.uint32(31)).astype(dtype)
-    return sign * jnp.where(odd, sine, cosine), sign * jnp.where(odd, cosine, sine)
-
-
-def _series(x, coefficients):
-    value = jnp.full_like(x, coefficients[-1])
-    for coefficient in coefficients[-2::-1]:
-        value = value * x + coefficient
-    return value
+    terms = 8 if dtype == jnp.float32 else 12
+    value = jnp.zeros_like(square)
+    for k in reversed(range(terms)):
+        value = value * square + (-1) ** k / math.factorial(2 * k)
+    return jnp.where((word & np.uint32(1)) == np.uint32(1), -value, value)

@@ -11,18 +11,19 @@ from pydantic import Field
 from haarflow.algebra.given import image
 from haarflow.algebra.groups import Dihedral, Icosahedral, Rotations, Signs, SpecialOrthogonal, Symmetric
 from haarflow.algebra.kinds import Group
-from haarflow.algebra.reps import Rep, natural, trivial
+from haarflow.algebra.reps import natural
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
 from haarflow.experiments import _training as training
 from haarflow.experiments._identities import Case, case, errors
+from haarflow.experiments._units import gate
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator, w2
 from haarflow.measures.invariance import circle_correction
-from haarflow.models.units import Custom, Dense, Perceptron, Quadratic, Unit, network
+from haarflow.models.units import Dense, Perceptron, Quadratic, Unit, network
 from haarflow.runs.experiment import Count, Experiment, Panel, above, below, between
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import slope
@@ -30,20 +31,6 @@ from haarflow.runs.statistics import slope
 BOUND = 1e-12
 SPACES = {"SO(2)": 2, "SO(3)": 3}
 FITTED = 16  # below, n rotations of the data are so few that every n trains another law
-
-
-def gate(d: int) -> Custom:
-    """`Z x tanh(xᵀ A x + b)`: theta is (Z, A, b); any orthogonal group acts, and what it fixes is not only zero."""
-
-    def function(theta, x):
-        z, a, b = theta[: d * d].reshape(d, d), theta[d * d : -1].reshape(d, d), theta[-1]
-        return z @ x * jnp.tanh(x @ a @ x + b)
-
-    return Custom(function, 2 * d * d + 1, d, d, _gate_action)
-
-
-def _gate_action(on_x: Rep, on_y: Rep) -> Rep:
-    return on_x.hom(on_y) + on_x.hom(on_x) + trivial(on_x.group)
 
 
 def finite_cases() -> dict[str, Case]:

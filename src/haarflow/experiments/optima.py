@@ -15,13 +15,14 @@ from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
 from haarflow.experiments._identities import Case, case
+from haarflow.experiments._units import permuted_hidden
 from haarflow.learning.data import Sample
 from haarflow.learning.optima import optimum
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.symmetry import average, close, symmetrise
 from haarflow.measures.clouds import Cloud, stack, uniform
 from haarflow.measures.distances import generator
-from haarflow.models.units import Custom, Dense, Perceptron, TwoLayer, Unit, network
+from haarflow.models.units import Custom, Dense, Perceptron, Unit, network
 from haarflow.runs.experiment import Count, Experiment, NonNegative, Panel, above, below, between
 from haarflow.runs.progress import tell
 
@@ -363,16 +364,6 @@ class Optima(Experiment):
             "and their SI gap closes; a perceptron's fixed space holds constants, and its gap does not."
         )
         return Panel("The gap closes where the fixed space is universal", caption, draw)
-
-
-def permuted_hidden(on_h: Rep, inputs: int, activation: str = "tanh") -> Custom:
-    """`W σ(Aᵀ x + B)` with an invariant output, whose hidden neurons the group permutes by `on_h`."""
-    inner = TwoLayer(inputs, on_h.dim, 1, activation)
-
-    def joint(on_x: Rep, on_y: Rep) -> Rep:
-        return on_y * on_h + on_x * on_h + on_h
-
-    return Custom(inner.__call__, inner.dim, inputs, 1, joint)
 
 
 def _bumpy(xs: np.ndarray) -> np.ndarray:

@@ -134,16 +134,16 @@ class StrongInvariance(Experiment):
     def escape(self, key, n: int, step: float, batch: int) -> np.ndarray:
         """W2² between the plain cloud and E^G at the escape time, for the equivariant teacher: (repetitions,)."""
         keys = jax.random.split(jax.random.fold_in(key, 7), self.escape_repetitions)
-        path = flow(
-            published.fields(published.task("weak", batch), self.tau)["vanilla"],
-            published.steppers(self.temperature, projected=True)["vanilla"],
-            _starts(keys, n)["vanilla"],
-            key=keys,
-            dt=step,
-            steps=max(1, round(self.escape_time / step)),
-            progress=tell,
-        )
-        return np.asarray(_measure(path.cloud)["off2"])
+        field = published.fields(published.task("weak", batch), self.tau)["vanilla"]
+        scheme = published.steppers(self.temperature, projected=True)["vanilla"]
+        steps, block = max(1, round(self.escape_time / step)), max(1, 25_600 // n)  # blocks that fit the cache
+        found = []
+        for first in range(0, len(keys), block):
+            some = keys[first : first + block]
+            path = flow(field, scheme, _starts(some, n)["vanilla"], key=some, dt=step, steps=steps, progress=False)
+            found.append(np.asarray(_measure(path.cloud)["off2"]))
+            tell((first + len(some)) / len(keys))
+        return np.concatenate(found)
 
     def gather(self, pieces):
         data = {"full batch": pieces["full batch"]["off"], "escape/step": pieces["escape step"]["off"]}

@@ -12,7 +12,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from haarflow.errors import Refusal, one_of
 from haarflow.learning.data import Data, Sample
 from haarflow.measures.clouds import Cloud
-from haarflow.models.units import Dense, Unit, network
+from haarflow.models import blocks
+from haarflow.models.units import Dense, Unit, network, refuse_unless_particles
 from haarflow.settling import settled
 
 # Each scores one output f (c,) against one label y (c,). Signs y = ±1 for the margin losses,
@@ -119,12 +120,11 @@ class Fit(Functional):
         return jnp.mean(jax.vmap(LOSSES[self.loss])(outputs, self.ys))
 
     def variation(self, cloud):
-        # total is linear in the weights: pulled back through unit weights it gives Psi and ∇Psi at every atom,
-        # with mass or without. The compiler shares the unit's evaluations between the two calls.
-        outputs = network(self.unit, cloud, self.xs)
-        ones = jnp.ones_like(cloud.weights)
-        _, pull = jax.vjp(lambda w, atoms: self.unit.total(w, atoms, self.xs), ones, cloud.atoms)
-        potential, slope = pull(settled(jax.grad(self._score)(outputs)))
+        refuse_unless_particles(self.unit, cloud)
+        answer = jax.grad(self._score)
+        potential, slope = blocks.feedback(
+            self.unit, cloud.weights, cloud.atoms, self.xs, lambda outputs: settled(answer(outputs))
+        )
         return Variation(potential, -slope)
 
     @classmethod

@@ -7,7 +7,9 @@ from jaxtyping import Array, Float
 from haarflow.algebra.reps import Rep, natural, trivial
 from haarflow.learning.data import Data, Sample
 from haarflow.measures.clouds import Cloud, action_matrices
+from haarflow.models import blocks
 from haarflow.models.units import Dense, Unit, network
+from haarflow.settling import settled
 
 # Where an augmented law finds its group elements, beside the data it shares with the plain law.
 _ELEMENTS = 0x5A_17_C0_DE
@@ -93,9 +95,17 @@ class Averaged(Unit):
 
     def total(self, weights, thetas, xs):
         # The group acts on outputs after the sum over particles: on (b, c) numbers instead of (n, c, b).
-        everywhere = self.unit.total(weights, thetas, moved(self.on_x, xs))
-        split = everywhere.reshape(len(self.on_x), len(xs), -1)
-        return jnp.einsum("gji,gbj->bi", self.on_y.astype(xs.dtype), split) / len(self.on_y)
+        return self._folded(blocks.total(self.unit, weights, thetas, settled(moved(self.on_x, xs))))
+
+    def _folded(self, everywhere):
+        split = everywhere.reshape(len(self.on_x), -1, self.outputs)
+        return jnp.einsum("gji,gbj->bi", self.on_y.astype(everywhere.dtype), split) / len(self.on_y)
+
+    def feedback(self, weights, thetas, xs, answer):
+        def spread(everywhere):
+            return settled(moved(self.on_y, answer(self._folded(everywhere))) / len(self.on_y))
+
+        return blocks.feedback(self.unit, weights, thetas, settled(moved(self.on_x, xs)), spread)
 
     def joint(self, on_x, on_y):
         return self.unit.joint(on_x, on_y)

@@ -5,11 +5,17 @@ import jax.numpy as jnp
 
 from haarflow.errors import one_of
 
+
+def sigmoid(x):
+    """1 / (1 + exp(−x)) by a tanh: twice as fast in float64, and right to 5e-16, though not relatively near 0."""
+    return 0.5 + 0.5 * jnp.tanh(0.5 * x)
+
+
 ACTIVATIONS = {
     "cos": jnp.cos,
     "erf": jax.scipy.special.erf,
     "relu": jax.nn.relu,
-    "sigmoid": jax.nn.sigmoid,
+    "sigmoid": sigmoid,
     "softplus": jax.nn.softplus,
     "tanh": jnp.tanh,
 }

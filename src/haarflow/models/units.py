@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from haarflow.algebra.reps import Rep, trivial
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
+from haarflow.models import blocks
 from haarflow.models.activations import activation
 
 
@@ -45,7 +46,23 @@ class Unit(eqx.Module):
         self, weights: Float[Array, "n"], thetas: Float[Array, "n p"], xs: Float[Array, "b d"]
     ) -> Float[Array, "b c"]:
         """The weighted sum over particles: linear in the weights, which need not sum to one."""
-        return jnp.einsum("n,ncb->bc", weights, self.many(thetas, xs))
+        return _summed(weights, self.many(thetas, xs))
+
+    def feedback(
+        self,
+        weights: Float[Array, "n"],
+        thetas: Float[Array, "n p"],
+        xs: Float[Array, "b d"],
+        answer: Callable[[Float[Array, "b c"]], Float[Array, "b c"]],
+    ) -> tuple[Float[Array, "n"], Float[Array, "n p"]]:
+        """`sum_b <s_b, unit(theta, x_b)>` and its gradient, at every particle with mass or without.
+
+        The slopes s are `answer(total)`: the unit is evaluated once for the outputs and for what comes back.
+        """
+        values, back = jax.vjp(lambda atoms: self.many(atoms, xs), thetas)
+        slopes = answer(_summed(weights, values)).T
+        (gradient,) = back(jnp.broadcast_to(slopes[None], values.shape))
+        return values.reshape(len(thetas), -1) @ slopes.ravel(), gradient
 
     def action(self, on_x: Rep, on_y: Rep) -> Rep:
         """The representation M with unit(M_g theta, on_x(g) x) = on_y(g) unit(theta, x), checked by sampling."""
@@ -63,10 +80,14 @@ class Unit(eqx.Module):
             )
 
 
+def _summed(weights: Float[Array, "n"], values: Float[Array, "n c b"]) -> Float[Array, "b c"]:
+    return (weights @ values.reshape(len(weights), -1)).reshape(values.shape[1:]).T
+
+
 def network(unit: Unit, cloud: Cloud, xs: Float[Array, "b d"]) -> Float[Array, "b c"]:
     """f_mu(x), the unit averaged over the cloud, on a batch of inputs."""
     refuse_unless_particles(unit, cloud)
-    return unit.total(cloud.weights, cloud.atoms, xs)
+    return blocks.total(unit, cloud.weights, cloud.atoms, xs)
 
 
 def refuse_unless_particles(unit: Unit, cloud: Cloud):
@@ -119,6 +140,9 @@ def refuse_unless_equivariant(unit: Unit, on_x: Rep, on_y: Rep, on_theta: Rep):
         )
 
 
+_FEW = 4
+
+
 class Dense(Unit):
     """`σ(z x)`: theta is the matrix z (c×d) row by row, the activation pointwise."""
 
@@ -139,6 +163,32 @@ class Dense(Unit):
     def many(self, thetas, xs):
         rows = thetas.reshape(-1, self.inputs)
         return activation(self.activation)(rows @ xs.T).reshape(-1, self.outputs, xs.shape[0])
+
+    # Over a few inputs a matrix product costs more than the sums it makes. There the sums are written out, with the
+    # particles last, where they are many and contiguous: (c, b, n).
+
+    def _before(self, thetas, xs):
+        turned = jnp.einsum("qp,np->qn", np.eye(self.dim, dtype=thetas.dtype), thetas)  # settled, see settling.py
+        z = turned.reshape(self.outputs, self.inputs, -1)
+        terms = [xs[None, :, j, None] * z[:, j, None, :] for j in range(self.inputs)]
+        return sum(terms[1:], terms[0])
+
+    def total(self, weights, thetas, xs):
+        if self.inputs > _FEW:
+            return super().total(weights, thetas, xs)
+        values = activation(self.activation)(self._before(thetas, xs))
+        return (values.reshape(-1, len(weights)) @ weights).reshape(self.outputs, -1).T
+
+    def feedback(self, weights, thetas, xs, answer):
+        if self.inputs > _FEW:
+            return super().feedback(weights, thetas, xs, answer)
+        before = self._before(thetas, xs)
+        values, back = jax.vjp(activation(self.activation), before)
+        rows = values.reshape(-1, len(thetas))
+        slopes = answer((rows @ weights).reshape(self.outputs, -1).T).T
+        (steepness,) = back(jnp.ones_like(before))
+        gradient = jnp.einsum("cbd,cbn->cdn", slopes[:, :, None] * xs[None], steepness)
+        return slopes.ravel() @ rows, gradient.reshape(self.dim, -1).T
 
     def joint(self, on_x, on_y):
         return on_x.hom(on_y)

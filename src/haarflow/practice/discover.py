@@ -5,26 +5,20 @@ law of the data is equivariant, population training never leaves the fixed space
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
 from haarflow.algebra.reps import Rep
-from haarflow.dynamics.fields import Descend, Field, Restricted, Tangent, restrict
-from haarflow.dynamics.flow import Path, flow
+from haarflow.dynamics.fields import Field, Restricted, restrict
 from haarflow.dynamics.progress import Tell
 from haarflow.dynamics.schemes import Euler, Noisy, Scheme
 from haarflow.errors import Refusal, one_of
-from haarflow.learning.data import Sample
-from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import Cloud
-from haarflow.models.units import Dense
+from haarflow.practice.escape import RULES, Training, escape, excess, pull
 from haarflow.practice.sharing import Sharing, Symmetry, sharing, symmetries, tie, tied
 
-RULES = ("mean", "singular")
 STOPS = ("test", "threshold")
 _EXACT = 1e-9  # the standard error of a direction that never varies: rounding
 
@@ -90,76 +84,9 @@ class Discovery:
         """A cloud brought into the subspace, to start from."""
         return cloud.project(self.projector)
 
-    def scheme(self, temperature: float = 0.0) -> Scheme:
+    def scheme(self, temperature: float | int = 0.0) -> Scheme:
         """Noisy steps whose noise stays in the subspace."""
         return Noisy(Euler(), temperature, projector=self.projector)
-
-
-class Held(Field):
-    """A field held on a subspace, with a memory: atoms (z, m) move by (P v(z), (I − P) v(z)).
-
-    The cloud z never leaves the subspace, and m adds up how the field pulled each atom away from it.
-    """
-
-    field: Field
-    projector: Float[Array, "p p"]
-
-    def __call__(self, key, cloud):
-        p = cloud.p // 2
-        velocity = self.field(key, Cloud(cloud.atoms[:, :p], cloud.weights)).atoms
-        inside = velocity @ self.projector.astype(velocity.dtype)
-        return Tangent(jnp.concatenate([inside, velocity - inside], axis=1))
-
-    @classmethod
-    def examples(cls):
-        risk = Risk(Dense(2, 1), Sample(jnp.array([[0.3, -1.0], [0.5, 0.2]]), jnp.array([[1.0], [-0.5]])))
-        return [cls(Descend(risk), jnp.array([[1.0, 0.0], [0.0, 0.0]]))]
-
-
-class Training(NamedTuple):
-    """How to train: the same start, `replicates` times, each on data of its own."""
-
-    key: PRNGKeyArray
-    dt: float
-    steps: int
-    replicates: int
-    temperature: float = 0.0
-    progress: bool | Tell | None = None
-
-    def run(self, field: Field, start: Cloud, projector: Float[np.ndarray, "p p"]) -> Path:
-        """All replicates, in one program, with noise projected."""
-        return flow(
-            field,
-            Noisy(Euler(), self.temperature, projector=projector),
-            start,
-            key=jax.random.split(self.key, self.replicates),
-            dt=self.dt,
-            steps=self.steps,
-            progress=self.progress,
-        )
-
-
-class Escape(NamedTuple):
-    """Where r trainings went, and its part off the subspace; atoms are scaled by the roots of their weights."""
-
-    atoms: Float[np.ndarray, "r n p"]
-    residuals: Float[np.ndarray, "r n p"]
-
-    @property
-    def rmd2(self) -> float:
-        """The median over replicates of RMD²(mu, P # mu)."""
-        off, mass = (np.sum(values**2, axis=(1, 2)) for values in (self.residuals, self.atoms))
-        size = 4 * mass - 2 * off
-        return float(np.median(off / np.where(size > 0, size, 1)))
-
-
-class Excess(NamedTuple):
-    """Singular directions of a mean residual: how large, the p-value of each, and its standard error."""
-
-    p_values: Float[np.ndarray, " m"]
-    directions: Float[np.ndarray, "m p"]
-    sizes: Float[np.ndarray, " m"]
-    errors: Float[np.ndarray, " m"]
 
 
 def discover(
@@ -167,44 +94,48 @@ def discover(
     start: Cloud,
     *,
     key: PRNGKeyArray,
-    dt: float,
+    dt: float | int,
     steps: int,
-    temperature: float = 0.0,
+    temperature: float | int = 0.0,
     rule: str = "singular",
     stop: str = "test",
     false_expansion: float = 0.01,
-    threshold: float | None = None,
+    threshold: float | int | None = None,
     replicates: int = 12,
     directions: int = 1,
-    ties: float = 4.0,
+    ties: float | int = 5.0,
     most: int | None = None,
     progress: bool | Tell | None = None,
 ) -> Discovery:
     """The subspace that training with this field does not leave, grown from {0}.
 
-    Each round trains `replicates` times from `start` projected on E, on fresh data, with noise projected on E, and
-    looks at the residuals (I − P) z. `rule` chooses the new direction: the top singular vector of the mean residual
-    matrix, up to `directions` of them at once; or the `mean` residual (published), which vanishes after the first
-    round. `stop` decides when to end:
+    Each round trains `replicates` times from `start` projected on E, each on fresh data, with noise projected on E.
+    `rule` chooses what to add: the top singular vector of the mean residual matrix, up to `directions` of them at
+    once; or the `mean` residual (published), which says nothing after the first round. `stop` says when to end:
 
-    - "test": the top singular pair is estimated on half of the replicates, and the other half says by a one-sided
-      t-test whether the residual along it has a positive mean. If the law of the batches is equivariant and E = E^G, the
-      law of a residual matrix is G-invariant, so its mean is exactly zero, at any number of particles and any
-      step size: a direction is then added with probability `false_expansion`. The rounds are tested in a fixed order
-      until the first that is not rejected, so that is the probability for the whole procedure.
-      With `threshold` > 0 the hypothesis is that the mean residual is at most that large (as an RMD²).
-    - "threshold": stop when the median RMD² is at most `threshold` (1e-3 unless given), as published.
+    - "test": trainings are held on E, and a residual is how the field, added up along the way, pulled each
+      particle off E. A singular pair found on half of the replicates is judged by a one-sided t-test on the other half.
+      If the law of the batches is equivariant and E = E^G, the law of a residual matrix is G-invariant, so its mean is
+      exactly zero, at any number of particles and any step: a direction is added there with probability
+      `false_expansion`. Rounds are tested in order up to the first that is not rejected, so a procedure that arrives
+      at E^G goes on with that probability. (A free training also amplifies noise wherever E is unstable; its
+      residual can be large, of random sign, and no evidence at all.)
+      With `threshold` > 0 the hypothesis is a mean residual of at most that size (as an RMD²).
+    - "threshold": trainings are free, and end the search when their median RMD² to E is at most `threshold` (1e-3
+      unless given); with `replicates=1` this is the published procedure.
 
     A found direction carries noise, and a tilted E is left by training for no good reason. So coordinates that
-    differ by less than `ties` standard errors (over replicates) are tied, which makes E exact when E^G is a sharing
-    pattern; `ties=0` keeps directions as they are, and then a positive threshold is advisable.
+    differ by less than about `ties` standard errors over the replicates are tied, which makes E exact where E^G is a
+    sharing pattern. With `ties=0`, or where E^G ties no coordinates, E keeps its tilt, and directions are added more
+    often than stated. What is found lies in E^G and may be smaller: a direction that the data never excite from
+    smaller subspaces is not found. A wide start, where the unit is not linear, excites most.
     """
     one_of("A discovery rule", rule, RULES)
     one_of("A discovery stop", stop, STOPS)
     _check(stop, false_expansion, replicates, directions)
     most = start.p if most is None else min(most, start.p)
     level = (1e-3 if stop == "threshold" else 0.0) if threshold is None else threshold
-    basis, noise, history = np.zeros((start.p, 0)), np.zeros(0), []
+    basis, noise, history = np.zeros((start.p, 0)), np.zeros((start.p, 0)), []
     look = pull if stop == "test" else escape
     while True:
         training = Training(jax.random.fold_in(key, len(history)), dt, steps, replicates, temperature, progress)
@@ -219,55 +150,12 @@ def discover(
         if count == 0:
             return Discovery(basis, history)
         grown = _orthonormal(np.concatenate([basis, found.directions[:count].T], axis=1))
-        noise = np.append(noise, found.errors[:count])
+        noise = np.concatenate([noise, found.errors[:count].T], axis=1)
         if ties and replicates > 1:
             grown, noise = _tied(grown, noise, ties)
         if grown.shape[1] <= basis.shape[1]:
             return Discovery(basis, history)
         basis = grown
-
-
-def escape(field: Field, start: Cloud, basis: Float[np.ndarray, "p k"], training: Training) -> Escape:
-    """Train freely from the start on the subspace: the residuals (I − P) z at the end."""
-    projector = basis @ basis.T
-    path = training.run(field, start.project(projector), projector)
-    atoms = _scaled(path)
-    return Escape(atoms, atoms - (atoms @ basis) @ basis.T)
-
-
-def pull(field: Field, start: Cloud, basis: Float[np.ndarray, "p k"], training: Training) -> Escape:
-    """Train held on the subspace: where the field, added up along the way, would have pulled each atom."""
-    projector = basis @ basis.T
-    atoms = start.project(projector).atoms
-    double = Cloud(jnp.concatenate([atoms, jnp.zeros_like(atoms)], axis=1), start.weights)
-    wide = np.zeros((2 * start.p, 2 * start.p))
-    wide[: start.p, : start.p] = projector
-    ends = _scaled(training.run(Held(field, jnp.asarray(projector)), double, wide))
-    residuals = ends[..., start.p :]
-    return Escape(ends[..., : start.p] + residuals, residuals)
-
-
-def _scaled(path: Path) -> Float[np.ndarray, "r n p"]:
-    """Atoms times the square root of their weights, so that sums over atoms are integrals."""
-    return np.asarray(path.cloud.atoms * jnp.sqrt(path.cloud.weights)[..., None], float)
-
-
-def excess(residuals: Float[np.ndarray, "r n p"], *, rule: str = "singular", above: float = 0.0) -> Excess:
-    """Is a residual more than noise? Directions from half of the replicates, each judged by the other half.
-
-    The p-value is that of a one-sided t-test that <u, R v> has mean at most `above`, for the singular pair (u, v) of
-    the first half's mean. Under the null the replicates R of the second half are independent of the pair and of
-    mean zero. The directions returned are those of all replicates; their standard errors are per coordinate.
-    """
-    half = len(residuals) // 2
-    rows, columns, sizes = _pairs(residuals.mean(axis=0), rule)
-    spread = np.einsum("mn,rnp->rmp", rows, residuals) / np.where(sizes > 0, sizes, 1)[None, :, None]
-    errors = spread.std(axis=0, ddof=1) / np.sqrt(len(residuals)) if len(residuals) > 1 else np.zeros(columns.shape)
-    p_values = np.full(len(sizes), np.nan)
-    if half > 1:
-        left, right, _ = _pairs(residuals[:half].mean(axis=0), rule)
-        p_values = _p_values(np.einsum("mn,rnp,mp->rm", left, residuals[half:], right), above)
-    return Excess(p_values, columns, sizes, np.sqrt(np.mean(errors**2, axis=1)))
 
 
 def angles(found: Float[np.ndarray, "p k"], known: Float[np.ndarray, "p m"]) -> Float[np.ndarray, " a"]:
@@ -279,42 +167,18 @@ def angles(found: Float[np.ndarray, "p k"], known: Float[np.ndarray, "p m"]) -> 
     return np.concatenate([np.full(gap, 90.0), np.degrees(shared)])
 
 
-def _pairs(mean: Float[np.ndarray, "n p"], rule: str):
-    """Left and right singular vectors in rows, and sizes; for the mean rule, the mean alone."""
-    if rule == "singular":
-        left, sizes, right = np.linalg.svd(mean, full_matrices=False)
-        kept = max(1, int(np.sum(sizes > 1e-9 * sizes[0])))
-        return left.T[:kept], right[:kept], sizes[:kept]
-    left = np.full((1, len(mean)), len(mean) ** -0.5)
-    total = left @ mean
-    size = float(np.linalg.norm(total))
-    return left, total / (size or 1.0), np.array([size])
-
-
-def _p_values(draws: Float[np.ndarray, "h m"], above: float) -> Float[np.ndarray, " m"]:
-    from scipy.stats import ttest_1samp
-
-    moving = draws.std(axis=0) > 0
-    p_values = np.where(draws.mean(axis=0) > above, 0.0, 1.0)
-    if moving.any():
-        tested = ttest_1samp(draws[:, moving], above, alternative="greater")
-        p_values[moving] = np.asarray(tested.pvalue)  # pyright: ignore[reportAttributeAccessIssue]
-    return p_values
-
-
 def _orthonormal(vectors: Float[np.ndarray, "p k"]) -> Float[np.ndarray, "p k"]:
     return np.linalg.qr(vectors)[0]
 
 
-def _tied(basis: Float[np.ndarray, "p k"], noise: Float[np.ndarray, " k"], ties: float):
-    """The basis and its noise with those coordinates tied that noise cannot tell apart; columns that are noise alone go.
+def _tied(basis: Float[np.ndarray, "p k"], noise: Float[np.ndarray, "p k"], ties: float | int):
+    """The basis and its noise, with those coordinates tied that noise cannot tell apart; mere noise goes.
 
-    Rows are measured in standard errors, column by column, so that the best known columns decide.
+    Differences are measured in standard errors, column by column, so that the best known columns decide.
     """
-    radius = np.sqrt(2) * (ties + np.sqrt(len(noise)))
-    pattern = tied(basis / np.maximum(noise, _EXACT)[None, :], radius)
+    pattern = tied(basis, ties + np.sqrt(basis.shape[1]), errors=np.maximum(noise, _EXACT))
     made, kept = tie(basis, pattern)
-    return made, noise[kept]
+    return made, noise[:, kept]
 
 
 def _check(stop: str, false_expansion: float, replicates: int, directions: int):

@@ -47,16 +47,22 @@ def sharing(basis: Float[np.ndarray, "p k"], *, tolerance: float = 0.3) -> Shari
     return tied(basis, tolerance * np.sqrt(max(k, 1) / p))
 
 
-def tied(rows: Float[np.ndarray, "p k"], radius: float) -> Sharing:
-    """Rows in groups of diameter at most `radius`, up to sign; those grouped with the origin are zero."""
+def tied(rows: Float[np.ndarray, "p k"], radius: float, *, errors: Float[np.ndarray, "p k"] | None = None) -> Sharing:
+    """Rows in groups of diameter about `radius`, up to sign; those grouped with the origin are zero.
+
+    The diameter is moved up, by a factor of 3 at most, into the widest gap between groups: there no pair of rows is a
+    close call. With standard `errors` of the entries, differences are measured in them.
+    """
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 
     points = np.concatenate([rows, np.zeros((1, rows.shape[1]))])
-    same, opposite = (_distances(points, sign * points) for sign in (1, -1))
+    variances = None if errors is None else np.concatenate([errors**2, np.zeros((1, rows.shape[1]))])
+    same, opposite = (_distances(points, sign * points, variances) for sign in (1, -1))
     nearest = np.minimum(same, opposite)
     np.fill_diagonal(nearest, 0)
-    names = fcluster(linkage(squareform(nearest, checks=False), "complete"), radius, "distance")
+    tree = linkage(squareform(nearest, checks=False), "complete")
+    names = fcluster(tree, _clear(tree[:, 2], radius), "distance")
     labels, signs = np.full(len(rows), -1), np.zeros(len(rows))
     for i in np.flatnonzero(names[:-1] != names[-1]):
         first = int(np.flatnonzero(names == names[i])[0])
@@ -177,5 +183,17 @@ def _matrix(images: np.ndarray, signs: np.ndarray) -> np.ndarray:
     return matrix
 
 
-def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(a[:, None] - b[None, :], axis=-1)
+def _clear(heights: np.ndarray, radius: float) -> float:
+    """The middle of the widest gap, as a ratio, between radius and 3 radius and the heights between them."""
+    inside = heights[(heights > radius) & (heights < 3 * radius)]
+    edges = np.concatenate([[radius], np.sort(inside), [3 * radius]])
+    widest = int(np.argmax(edges[1:] / edges[:-1]))
+    return float(np.sqrt(edges[widest] * edges[widest + 1])) if len(inside) else radius
+
+
+def _distances(a: np.ndarray, b: np.ndarray, variances: np.ndarray | None) -> np.ndarray:
+    squares = (a[:, None] - b[None, :]) ** 2
+    if variances is not None:
+        both = variances[:, None] + variances[None, :]
+        squares = squares / np.where(both > 0, both, 1)
+    return np.sqrt(squares.sum(axis=-1))

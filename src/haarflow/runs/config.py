@@ -51,9 +51,7 @@ def checked(kind: type[Experiment], values: Mapping[str, Any]) -> Experiment:
 def command_of(experiment: Experiment, seed: int) -> str:
     """The shortest command line that makes this record."""
     kind, config = type(experiment), experiment.model_dump(mode="json")
-    commands = [
-        _command(kind.name, config, mode, getattr(kind, mode)(), seed) for mode in ("quick", "full", "tour")
-    ]
+    commands = [_command(kind.name, config, mode, getattr(kind, mode)(), seed) for mode in ("quick", "full", "tour")]
     return min(commands, key=lambda command: command.count(" --set "))
 
 
@@ -107,9 +105,5 @@ def _sentence(kind: type[Experiment], error: ValidationError) -> str:
     got = json.dumps(first["input"], default=str)
     field = kind.model_fields.get(key)
     usual = field.get_default(call_default_factory=True) if field and not field.is_required() else None
-    advice = (
-        f" Write for example `--set {key}={_toml(json.loads(json.dumps(usual)))}`."
-        if usual is not None
-        else ""
-    )
+    advice = f" Write for example `--set {key}={_toml(json.loads(json.dumps(usual)))}`." if usual is not None else ""
     return f"{kind.name}, setting {key!r}: {rule[0].lower()}{rule[1:]}; got {got[:80]}.{advice}{more}"

@@ -144,9 +144,7 @@ def _import(entry: Entry) -> Any:
     except Exception as error:
         del sys.modules[entry.module]
         words = f"{type(error).__name__}: {error}"
-        raise Refusal(
-            f"An experiment is a Python file; {entry.path} cannot be imported ({words})."
-        ) from error
+        raise Refusal(f"An experiment is a Python file; {entry.path} cannot be imported ({words}).") from error
     return module
 
 
@@ -175,13 +173,7 @@ def _bases(node: ast.ClassDef) -> set[str]:
 
 def _literal(node: ast.stmt) -> list[tuple[str, Any]]:
     """The name and value of a plain assignment in a class body, if it is one."""
-    targets = (
-        node.targets
-        if isinstance(node, ast.Assign)
-        else [node.target]
-        if isinstance(node, ast.AnnAssign)
-        else []
-    )
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
     value = getattr(node, "value", None)
     if len(targets) == 1 and isinstance(targets[0], ast.Name) and isinstance(value, ast.Constant):
         return [(targets[0].id, value.value)]

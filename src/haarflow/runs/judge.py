@@ -12,12 +12,12 @@ from haarflow.runs.experiment import Check, Experiment
 def conclude(experiment: Experiment, seed: int, home: Path, command: str) -> ledger.Record:
     """Gather the kept parts, judge them and write the record."""
     versions = machine.versions()
-    pieces, seconds = {}, {}
+    pieces, seconds, memory = {}, {}, {}
     for part in experiment.parts():
         kept = ledger.read_part(home, part, versions)
         if not isinstance(kept, tuple):
             raise Refusal(f"the part {part!r} is missing; give the same command again.")
-        pieces[part], seconds[part] = kept[1], kept[0]["seconds"]
+        pieces[part], seconds[part], memory[part] = kept[1], kept[0]["seconds"], kept[0].get("memory")
     with machine.Stopwatch() as watch:
         data = dict(experiment.gather(pieces))
         judged = judgement(experiment, data)
@@ -29,10 +29,8 @@ def conclude(experiment: Experiment, seed: int, home: Path, command: str) -> led
         "precision": "float64",
         "versions": versions,
     }
-    total = {
-        kind: round(math.fsum(part[kind] for part in seconds.values()), 4) for kind in ("compile", "run")
-    }
-    timing = {"seconds": total, "parts": seconds, "machine": machine.facts()}
+    total = {kind: round(math.fsum(part[kind] for part in seconds.values()), 4) for kind in ("compile", "run")}
+    timing = {"seconds": total, "parts": seconds, "memory": memory, "machine": machine.facts()}
     return ledger.write_record(home, facts, data, timing)
 
 

@@ -27,9 +27,7 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 def canonical(value: Any) -> bytes:
     """The one JSON text of a value, for digests and checksums."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-    ).encode()
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
 
 def sha256(content: bytes) -> str:
@@ -117,6 +115,11 @@ class Record:
         """Compile and run seconds, apart."""
         return self.timing.get("seconds", {"compile": 0.0, "run": 0.0})
 
+    @property
+    def memory(self) -> float | None:
+        """MB that the largest worker process held at most, if that is known."""
+        return max((size for size in self.timing.get("memory", {}).values() if size), default=None)
+
     def arrays(self) -> dict[str, Any]:
         """The data, checked against the record's checksum."""
         path = self.path / "arrays.npz"
@@ -136,9 +139,7 @@ def read(path: Path) -> Record:
     home = path.parent if path.name == "record.json" else path
     content = _read(home / "record.json")
     if content is None:
-        raise Refusal(
-            f"A record is a folder with a record.json; {path} has none. Make one with `haarflow run`."
-        )
+        raise Refusal(f"A record is a folder with a record.json; {path} has none. Make one with `haarflow run`.")
     try:
         facts = json.loads(content)
         checksum = facts.pop("checksum")
@@ -162,9 +163,7 @@ def find_records(out: Path) -> list[Path]:
     return sorted(path.parent for path in out.glob("*/*/record.json"))
 
 
-def write_record(
-    home: Path, facts: dict[str, Any], arrays: Mapping[str, Any], timing: dict[str, Any]
-) -> Record:
+def write_record(home: Path, facts: dict[str, Any], arrays: Mapping[str, Any], timing: dict[str, Any]) -> Record:
     """Write the arrays, the timing and last the record.json that makes the record count; drop the parts."""
     content = pack(arrays)
     facts = {**facts, "arrays": {"sha256": sha256(content), "bytes": len(content)}}
@@ -188,9 +187,7 @@ def write_part(home: Path, part: str, arrays: Mapping[str, Any], **facts: Any) -
     write(part_path(home, part), header + b"\n" + content)
 
 
-def read_part(
-    home: Path, part: str, versions: Mapping[str, str]
-) -> tuple[dict[str, Any], dict[str, Any]] | str | None:
+def read_part(home: Path, part: str, versions: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]] | str | None:
     """A part's header and arrays; or why it must be run again; or None when it has not been run."""
     whole = _read(part_path(home, part))
     if whole is None:
@@ -274,8 +271,7 @@ def _sync_folder(path: Path) -> None:
 
 def _damaged(home: Path, what: str) -> Refusal:
     return Refusal(
-        f"A finished record is never recomputed, but that of {home} is damaged: {what}. "
-        f"Delete {home} and run it again."
+        f"A finished record is never recomputed, but that of {home} is damaged: {what}. Delete {home} and run it again."
     )
 
 

@@ -5,6 +5,7 @@ import math
 import os
 import platform
 import re
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -98,6 +99,16 @@ class Stopwatch:
         """The two numbers."""
         compiling = math.fsum(end - start for start, end in self.spans)
         return {"compile": round(compiling, 4), "run": round(max(self.stop - self.start - compiling, 0.0), 4)}
+
+
+def peak_memory() -> float | None:
+    """The most memory this process has held so far, in MB; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
 
 
 def versions() -> dict[str, str]:

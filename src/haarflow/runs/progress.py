@@ -97,9 +97,7 @@ class Bars(Silent):
         self.console = Console(stderr=True)
         self.bars = Progress(*columns, *clocks, console=self.console)
         self.several = experiments > 1
-        self.all = self.bars.add_task(
-            "[bold]all experiments", total=experiments, text="", visible=self.several
-        )
+        self.all = self.bars.add_task("[bold]all experiments", total=experiments, text="", visible=self.several)
         self.tasks: dict[str, Any] = {}
         self.sizes: dict[str, int] = {}
         self.over: set[str] = set()

@@ -203,9 +203,10 @@ def _value(value: Any) -> str:
 def _made_with(record: ledger.Record) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in record.versions.items())
     seconds = record.seconds
+    memory = f"; the largest worker held {record.memory:,.0f} MB" if record.memory else ""
     return (
         f"{escape(versions)}; {escape(record.precision)}; "
-        f"compiled in {seconds['compile']:.1f} s, ran in {seconds['run']:.1f} s; "
+        f"compiled in {seconds['compile']:.1f} s, ran in {seconds['run']:.1f} s{memory}; "
         f"record <code>{escape(record.experiment)}/{escape(record.digest)}</code>."
     )
 

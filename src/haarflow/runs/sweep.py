@@ -153,9 +153,7 @@ def _death(tasks: list[tuple[Job, str | None]]) -> str:
     )
 
 
-def run(
-    experiment: Experiment, *, seed: int = 0, out: Any = "results", count: int = workers.WORKERS
-) -> ledger.Record:
+def run(experiment: Experiment, *, seed: int = 0, out: Any = "results", count: int = workers.WORKERS) -> ledger.Record:
     """The record of one experiment, run now unless it exists; a sentence is raised if it cannot be made."""
     outcome = sweep([job(experiment, seed, Path(out))], count=count)[0]
     if outcome.record is None:

@@ -50,9 +50,7 @@ def print_record(record: Record) -> None:
     settings = ", ".join(f"{key}={value}" for key, value in facts["config"].items())
     console.print(f"[dim]config[/dim]   {escape(settings)}, seed {facts['seed']}", soft_wrap=True)
     console.print(f"[dim]command[/dim]  {escape(facts['command'])}", soft_wrap=True)
-    console.print(
-        f"[dim]versions[/dim] {', '.join(f'{k} {v}' for k, v in facts['versions'].items())}", soft_wrap=True
-    )
+    console.print(f"[dim]versions[/dim] {', '.join(f'{k} {v}' for k, v in facts['versions'].items())}", soft_wrap=True)
     console.print(f"[dim]record[/dim]   {escape(str(record.path))}", soft_wrap=True)
 
 

@@ -35,7 +35,8 @@ def run_part(name: str, config: str, seed: int, part: str, home: Path) -> dict[s
         experiment = discovery.load(name).model_validate_json(config)
         arrays = {key: _plain(value) for key, value in experiment.run(jax.random.key(seed), part).items()}
     progress.listen(None)
-    ledger.write_part(home, part, arrays, versions=machine.versions(), seconds=watch.seconds)
+    measured = {"seconds": watch.seconds, "memory": machine.peak_memory()}
+    ledger.write_part(home, part, arrays, versions=machine.versions(), **measured)
     return watch.seconds
 
 

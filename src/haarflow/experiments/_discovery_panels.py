@@ -1,0 +1,117 @@
+"""The pictures of the discovery experiment: the table of all runs, the patterns found, the calibration."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from haarflow.practice.sharing import sharing
+from haarflow.runs.experiment import Panel
+
+
+def table(data: Mapping[str, Any], rows: Mapping[str, str]) -> Panel:
+    """Every run of every setting: the dimension found and its largest angle to E^G."""
+    longest = max(len(data[f"{source}/dimension"]) for source in rows.values())
+
+    def draw(figure):
+        from haarflow.runs.style import INK, MUTED, PALETTE
+
+        axis = figure.add_subplot()
+        for row, source in enumerate(rows.values()):
+            found, true = data[f"{source}/dimension"], data[f"{source}/true"]
+            for run, (one, angle) in enumerate(zip(found, data[f"{source}/angle"], strict=True)):
+                right = one == true[run]
+                paint = PALETTE["FA" if right else "EA"][0]
+                axis.add_patch(_cell(run, row, paint))
+                axis.text(run, row - 0.12, f"{one}", ha="center", va="center", fontsize=8, color=INK)
+                words = _angle(angle) if right else "✗"
+                axis.text(run, row + 0.26, words, ha="center", va="center", fontsize=5.5, color=MUTED)
+        axis.set(xlim=(-0.6, longest - 0.4), ylim=(len(rows) - 0.4, -0.6), xlabel="run")
+        labels = [f"{name}  (E^G: {int(data[f'{source}/true'][0])})" for name, source in rows.items()]
+        axis.set_yticks(range(len(rows)), labels)
+        axis.set_xticks(range(0, longest, max(1, longest // 20)))
+        axis.grid(visible=False)
+        axis.tick_params(length=0)
+        for side in axis.spines.values():
+            side.set_visible(False)
+
+    caption = (
+        "Each cell is one run: the dimension found and, where it is that of E^G, the largest angle to E^G in degrees "
+        "(0 means equal to rounding: the coordinates are tied exactly). Crossed cells have the wrong dimension. "
+        "Below the five settings stand three where discovery is expected to fail, and the published rules: one free "
+        "training a round, stopped by a threshold."
+    )
+    return Panel("All runs", caption, draw, size=(max(10.4, 3 + 0.36 * longest), 0.8 + 0.42 * len(rows)))
+
+
+def patterns(data: Mapping[str, Any], shapes: Mapping[str, tuple[int, int]]) -> Panel:
+    """The parameter sharing that the first run of each setting found."""
+
+    def draw(figure):
+        from haarflow.runs.style import INK, PALETTE
+
+        axes = figure.subplots(1, len(shapes))
+        for axis, (name, shape) in zip(axes, shapes.items(), strict=True):
+            pattern = sharing(data[f"find {name}/basis"])
+            height, width = shape if shape[0] > 1 else (int(np.sqrt(shape[1])),) * 2
+            shades = list(PALETTE.values())
+            for place, (label, sign) in enumerate(zip(pattern.labels, pattern.signs, strict=True)):
+                row, column = divmod(place, width)
+                paint = shades[label % len(shades)][0] if label >= 0 else "none"
+                axis.add_patch(_cell(column, row, paint, fill=0.35))
+                words = "0" if label < 0 else f"{'−' if sign < 0 else ''}{_letter(label)}"
+                axis.text(column, row, words, ha="center", va="center", fontsize=13 - width, color=INK)
+            axis.set(xlim=(-0.6, width - 0.4), ylim=(height - 0.4, -0.6), aspect="equal")
+            axis.set_title(f"{name}\n{pattern.free} free of {len(pattern.labels)}", fontsize=8)
+            axis.axis("off")
+
+    caption = (
+        "The weights of one unit, row by row (outputs down, inputs across; for the digits, the 8×8 pixels), in the "
+        "first run of each setting. The same letter is the same weight, a minus its opposite. Nobody told the search "
+        "that these are a swap, a rotation, a deep-set layer, a convolution and the symmetric images."
+    )
+    return Panel("The parameter sharing found", caption, draw, size=(11.4, 2.9))
+
+
+def calibration(nulls: Mapping[str, np.ndarray]) -> Panel:
+    """The p-values of null runs against the uniform law."""
+
+    def draw(figure):
+        from scipy.stats import beta
+
+        from haarflow.runs.style import INK, MUTED, colour, legend, marker
+
+        axis = figure.add_subplot()
+        m = len(next(iter(nulls.values())))
+        expected = (np.arange(m) + 0.5) / m
+        for order, (name, p_values) in enumerate(nulls.items()):
+            style = {"color": colour(name, order), "marker": marker(name, order), "markersize": 3}
+            axis.plot(expected, np.sort(p_values), linestyle="none", label=f"{name}, {m} runs", **style)
+        places = np.arange(1, m + 1)
+        low, high = (beta.ppf(level, places, m + 1 - places) for level in (0.005, 0.995))
+        axis.fill_between(expected, low, high, color=MUTED, alpha=0.18, linewidth=0, label="99% band, each point")
+        axis.plot([0.5 / m, 1], [0.5 / m, 1], color=INK, linewidth=1.0)
+        axis.set(xscale="log", yscale="log", xlabel="uniform quantile", ylabel="p-value, sorted")
+        legend(axis)
+
+    caption = (
+        "Runs held on E^G itself, where every added direction is false. On the diagonal the probability of a false "
+        "expansion is the stated one; above it the test is cautious, below it reckless."
+    )
+    return Panel("Is the stopping rule calibrated?", caption, draw, size=(9.6, 3.8))
+
+
+def _angle(angle: float) -> str:
+    return "0" if angle < 1e-5 else f"{angle:.1f}°" if angle < 10 else f"{angle:.0f}°"
+
+
+def _letter(label: int) -> str:
+    return "abcdefghijklmnopqrstuvwxyz"[label % 26]
+
+
+def _cell(column: float, row: float, paint: str, *, fill: float = 0.25):
+    from matplotlib.patches import FancyBboxPatch
+
+    return FancyBboxPatch(
+        (column - 0.42, row - 0.4), 0.84, 0.8, boxstyle="round,pad=0.02", facecolor=paint, edgecolor="none", alpha=fill
+    )

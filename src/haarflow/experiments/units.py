@@ -1,0 +1,285 @@
+"""Two-layer units and a three-layer residual network: which statements about symmetry survive, measured."""
+
+from collections.abc import Callable
+from typing import Annotated, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from haarflow.algebra.groups import Symmetric
+from haarflow.algebra.reps import natural
+from haarflow.dynamics.fields import Descend
+from haarflow.dynamics.flow import flow
+from haarflow.dynamics.schemes import Euler
+from haarflow.experiments import _training as training
+from haarflow.experiments._identities import QUICK_TO_COMPILE
+from haarflow.experiments._units import permuted_hidden
+from haarflow.learning.data import Sample
+from haarflow.learning.deep import Deep, symmetrised
+from haarflow.learning.risks import Penalty
+from haarflow.measures.clouds import Cloud, uniform
+from haarflow.measures.distances import generator
+from haarflow.models.residual import Residual
+from haarflow.models.units import Dense, TwoLayer, Unit, network
+from haarflow.runs.experiment import Count, Experiment, Panel, Positive, above, below, between
+from haarflow.runs.progress import tell
+from haarflow.runs.statistics import slope
+
+BOUND = 1e-12
+MODELS = ("dense", "two-layer, hidden still", "two-layer, hidden permuted", "residual")
+SHALLOW = MODELS[:3]
+ON = natural(Symmetric(3))
+KEPT = ("WI clouds make equivariant networks", "Prop 2: R^DA(mu) = mean_g R(M_g # mu)", "Thm 4: DA and FA pull alike")
+LINEAR = ("Prop 1: Q f_mu = f_(mu^G)", "Prop 2: R^FA(mu) = R(mu^G)")
+
+
+class Model(NamedTuple):
+    """A network of a cloud, and the training task it makes."""
+
+    network: Callable
+    task: training.Task
+
+
+def model(name: str) -> Model:
+    """S3 permutes the three inputs and the three outputs of every model."""
+    if name == "residual":
+        deep = Residual((Dense(3, 3, "tanh"), Dense(3, 3, "tanh"), Dense(3, 3, "tanh")))
+        mean = symmetrised(deep, ON, ON)
+        task = training.Task(lambda data: Deep(deep, data), lambda data: Deep(mean, data), ON, ON, deep.action(ON, ON))
+        return Model(deep, task)
+    units: dict[str, Unit] = {
+        "dense": Dense(3, 3, "tanh"),
+        "two-layer, hidden still": TwoLayer(3, 4, 3, "tanh"),
+        "two-layer, hidden permuted": permuted_hidden(ON, 3, 3),
+    }
+    unit = units[name]
+    return Model(lambda cloud, xs: network(unit, cloud, xs), training.unit_task(unit, ON, ON))
+
+
+class Units(Experiment):
+    """With two-layer units everything survives. In a residual network of three layers, each an average over particles,
+    weak and strong invariance survive training, and DA, FA and EA still coincide from strongly invariant starts; but
+    averaging the network is no longer symmetrising the cloud, and symmetrising a cloud can raise the risk.
+
+    Source: Symmetries in overparametrized neural networks: a mean-field view (arXiv 2405.19995), which proves the
+    statements for networks that are one average of units and leaves deeper ones open.
+
+    S3 permutes the three inputs and outputs. The models: the dense unit tanh(z x); the two-layer unit W tanh(Aᵀx + B)
+    whose hidden neurons stay or are permuted with the inputs; and `h <- h + mean tanh(z h)` twice, then
+    `mean tanh(z h)`, a particle being the triple of its matrices. Why the survivors survive: a layer whose marginal is
+    weakly invariant is equivariant, and so is a composition of such layers; the risk of a moved cloud on moved data is
+    unchanged, which makes orbits move as orbits and fixed particles stay fixed; and at an equivariant network the
+    derivatives of the augmented and of the averaged risk agree. What is lost used linearity in the cloud:
+    Q f_mu = f_(mu^G), and with it Jensen's R(mu^G) <= R(mu). The rates train freely from independent Gaussian starts on
+    orbit-closed data.
+
+    The field `fault` plants a mistake, to see the verdicts fail: `unclosed data` loses one image of one sample.
+    """
+
+    atoms: Count = 5
+    samples: Count = 4
+    steps: Count = 300
+    sizes: Annotated[tuple[Count, ...], Field(min_length=3)] = (16, 64, 256)
+    repetitions: Count = 16
+    horizon: Positive = 15.0
+    fault: Literal["none", "unclosed data"] = "none"
+
+    @classmethod
+    def full(cls):
+        return cls(atoms=20, samples=10, steps=3000, sizes=(16, 64, 256, 1024), repetitions=40)
+
+    def parts(self):
+        return [*(f"statements, {name}" for name in MODELS), *(f"rates, {name}" for name in MODELS)]
+
+    def run(self, key, part):
+        what, name = part.split(", ", 1)
+        return (self.statements if what == "statements" else self.rates)(key, model(name))
+
+    def statements(self, key, made: Model) -> dict[str, np.ndarray]:
+        """The identities on a random cloud, and the trainings."""
+        task, draw = made.task, generator(key)
+        cloud = uniform(draw.normal(size=(self.atoms, task.action.dim)))
+        xs, ys = draw.normal(size=(2, self.samples, 3))
+        closed = training.closed_sample(task, xs, ys, self._kept)
+        images = np.asarray(ON.matrices()), np.asarray(task.action.matrices())
+        risks = task.risk(Sample(xs, ys)), task.risk(closed), task.averaged(Sample(xs, ys))
+        found = _identities(made.network, symmetrised(made.network, ON, ON), risks, cloud, jnp.asarray(xs), images)
+        size = training.Size(steps=self.steps, horizon=self.horizon)
+        paths = training.train(key, task, size, closed=self.fault == "none")
+        return {name: np.asarray(value) for name, value in found.items()} | training.statements(task, paths)
+
+    @property
+    def _kept(self) -> slice:
+        return slice(None) if self.fault == "none" else slice(1, None)
+
+    def rates(self, key, made: Model) -> dict[str, np.ndarray]:
+        """Free training from independent starts: |f − Qf|², R(mu) and R(mu^G), each (repetitions, sizes)."""
+        task, draw = made.task, generator(key)
+        xs, ys = draw.normal(size=(2, self.samples, 3))
+        risk = task.risk(training.closed_sample(task, xs, ys, self._kept))
+        fresh, images = jnp.asarray(draw.normal(size=(50, 3))), jnp.asarray(task.action.matrices())
+        mean = symmetrised(made.network, ON, ON)
+        probes = {
+            "asymmetry": lambda cloud: _mean_square(made.network(cloud, fresh) - mean(cloud, fresh)),
+            "risk": risk,
+            "symmetrised": lambda cloud: risk(_orbit(cloud, images)),
+        }
+        columns = []
+        for n in self.sizes:
+            atoms = draw.normal(size=(self.repetitions, n, task.action.dim))
+            path = flow(
+                Descend(risk + Penalty(1e-3)),
+                Euler(),
+                Cloud(jnp.asarray(atoms), jnp.full(atoms.shape[:2], 1 / n)),
+                key=jax.random.split(key, self.repetitions),
+                dt=self.horizon / self.steps,
+                steps=self.steps,
+                probes=probes,
+            )
+            columns.append({name: values[:, -1] for name, values in path.probes.items()})
+            tell(len(columns) / len(self.sizes))
+        return {name: np.stack([column[name] for column in columns], axis=1) for name in probes}
+
+    def gather(self, pieces):
+        data = {}
+        for kind in ("statements", "rates"):
+            for what in pieces[f"{kind}, {MODELS[0]}"]:
+                data[what] = np.stack([pieces[f"{kind}, {name}"][what] for name in MODELS])
+        return data
+
+    def verdict(self, data):
+        slopes = {name: slope(self.sizes, data["asymmetry"][i]).value for i, name in enumerate(MODELS)}
+        raised = data["symmetrised"] - data["risk"]
+        deep = len(SHALLOW)
+        claims = {f"every model: {what}, to 1e-12": below(data[what].max(), BOUND) for what in KEPT}
+        claims |= {f"two-layer units: {what}, to 1e-12": below(data[what][:deep].max(), BOUND) for what in LINEAR}
+        claims |= {f"residual: lost is {what}: off by more than 1e-3": above(data[what][deep], 1e-3) for what in LINEAR}
+        words = {
+            "free training keeps WI": "orbits stay paired in free training (WI)",
+            "closed data keep SI": "closed data keep fixed starts on E^G (SI)",
+            "DA, FA and EA agree": "DA, FA and EA coincide from fixed starts",
+            "DA, FA and EA stay SI": "DA, FA and EA stay on E^G",
+        }
+        claims |= {f"every model: {words[what]}: below 1e-12": below(data[what].max(), BOUND) for what in words}
+        claims["the test can fail: plain training on minibatches leaves E^G by more than 1e-3, every model"] = above(
+            data["plain leaves"].min(), 1e-3
+        )
+        claims |= {
+            f"{name}: |f − Qf|² after free training falls like 1/N: slope between −1.3 and −0.7": between(
+                value, -1.3, -0.7
+            )
+            for name, value in slopes.items()
+        }
+        claims["two-layer units: symmetrising never raises the risk: R(mu^G) − R(mu) at most 1e-12"] = below(
+            raised[:deep].max(), BOUND
+        )
+        claims["residual: symmetrising a trained cloud can raise the risk: R(mu^G) − R(mu) above 1e-3 in a run"] = (
+            above(raised[deep].max(), 1e-3)
+        )
+        return claims
+
+    def figures(self, data):
+        numbers = {}
+        for i, name in enumerate(MODELS):
+            for what in (*KEPT, *LINEAR, *training.STATEMENTS):
+                numbers[f"{name}: {what}"] = data[what][i]
+            fitted = slope(self.sizes, data["asymmetry"][i])
+            numbers[f"{name}: slope of |f − Qf|² in N"] = fitted.value
+            numbers[f"{name}: its 95% band, low"] = fitted.low
+            numbers[f"{name}: its 95% band, high"] = fitted.high
+            raised = data["symmetrised"][i] - data["risk"][i]
+            for k, n in enumerate(self.sizes):
+                numbers[f"{name}: median risk, N = {n}"] = np.median(data["risk"][i][:, k])
+                numbers[f"{name}: median risk of the symmetrised cloud, N = {n}"] = np.median(
+                    data["symmetrised"][i][:, k]
+                )
+                numbers[f"{name}: share of runs whose risk rises when symmetrised, N = {n}"] = np.mean(
+                    raised[:, k] > BOUND
+                )
+        return numbers
+
+    def panels(self, data):
+        return [self._statements_panel(data), self._rates_panel(data)]
+
+    def _statements_panel(self, data):
+        def draw(figure):
+            from haarflow.runs.style import INK, MUTED, colour, legend, marker
+
+            names = [*KEPT, *training.STATEMENTS, *LINEAR]
+            rows = np.arange(len(names))[::-1]
+            axis = figure.add_subplot()
+            for order, name in enumerate(MODELS):
+                values = [max(float(data[what][order]), 1e-18) for what in names]
+                style = {"color": colour("", order), "marker": marker("", order)}
+                axis.plot(values, rows + 0.14 * (1.5 - order), linestyle="none", label=name, **style)
+            axis.axvline(BOUND, color=INK, linewidth=1.2)
+            axis.annotate("bound", (BOUND, rows[0] + 0.55), color=INK, fontsize=8, ha="center")
+            axis.axvline(np.finfo(float).eps, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+            axis.set(xscale="log", xlim=(5e-19, 3), ylim=(-0.6, rows[0] + 0.9), yticks=rows)
+            axis.set_yticklabels(names)
+            axis.set_xlabel("size of the failure (0 is drawn at 1e-18)")
+            legend(axis)
+
+        caption = (
+            "Left of the bound a statement holds to rounding. Two-layer units keep all of them. The residual network "
+            "keeps invariance and the equality of the schemes, and loses the two statements at the bottom, which need "
+            "a network that is linear in its cloud."
+        )
+        return Panel("What survives depth", caption, draw, size=(9.6, 4.4))
+
+    def _rates_panel(self, data):
+        def draw(figure):
+            from haarflow.runs.style import MUTED, colour, legend, marker, reference, slopes
+
+            left, right = figure.subplots(1, 2)
+            series = {name: data["asymmetry"][i] for i, name in enumerate(MODELS)}
+            slopes(left, self.sizes, series, xlabel="particles N", ylabel=r"$|f - Qf|^2$")
+            reference(left, self.sizes, -1.0, 3 * float(np.median(data["asymmetry"][0][:, 0])))
+            legend(left, loc="upper left", bbox_to_anchor=(0.0, -0.2))
+            for order in range(len(MODELS)):
+                style = {"color": colour("", order), "marker": marker("", order), "markersize": 3}
+                right.plot(data["risk"][order].ravel(), data["symmetrised"][order].ravel(), linestyle="none", **style)
+            ends = [
+                min(data["risk"].min(), data["symmetrised"].min()),
+                max(data["risk"].max(), data["symmetrised"].max()),
+            ]
+            right.plot(ends, ends, color=MUTED, linestyle=(0, (4, 3)), linewidth=1.0)
+            right.set(
+                xscale="log", yscale="log", xlabel="risk of the trained cloud", ylabel="risk of its symmetrisation"
+            )
+
+        caption = (
+            f"Free training from independent starts on orbit-closed data, {self.repetitions} runs at each N. Left: the "
+            "trained networks are the closer to equivariant the more particles they have, at any depth. Right: below "
+            "the dashed line symmetrising helps, as it must for one average of units; a residual network can land "
+            "above."
+        )
+        return Panel("Free training at every depth", caption, draw, size=(9.6, 5.2))
+
+
+@eqx.filter_jit(compiler_options=QUICK_TO_COMPILE)  # pyright: ignore[reportCallIssue]
+def _identities(net: Callable, mean: Callable, risks, cloud: Cloud, xs, images) -> dict:
+    """The size of the failure of every identity; `images` are the group's matrices on inputs and on particles."""
+    plain, augmented, averaged = risks
+    turns, moves = images
+    orbit = _orbit(cloud, moves)
+    turned = jax.vmap(lambda g: net(orbit, xs @ g.T) @ g)(jnp.asarray(turns))
+    return {
+        KEPT[0]: jnp.abs(turned - net(orbit, xs)[None]).max(),
+        KEPT[1]: jnp.abs(augmented(cloud) - jax.vmap(lambda m: plain(cloud.push(m)))(jnp.asarray(moves)).mean()),
+        KEPT[2]: jnp.abs(augmented.variation(orbit).velocity - averaged.variation(orbit).velocity).max(),
+        LINEAR[0]: jnp.abs(mean(cloud, xs) - net(orbit, xs)).max(),
+        LINEAR[1]: jnp.abs(averaged(cloud) - plain(orbit)),
+    }
+
+
+def _orbit(cloud: Cloud, moves) -> Cloud:
+    atoms = jnp.einsum("gij,nj->gni", jnp.asarray(moves), cloud.atoms).reshape(-1, cloud.p)
+    return Cloud(atoms, jnp.tile(cloud.weights, len(moves)) / len(moves))
+
+
+def _mean_square(values):
+    return jnp.mean(jnp.sum(values**2, axis=-1))

@@ -1,0 +1,71 @@
+"""Risks of networks that are not linear in their cloud, such as those of several layers, and their symmetrisation."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from haarflow.algebra.reps import Rep
+from haarflow.errors import Refusal, one_of
+from haarflow.learning.data import Data, Sample
+from haarflow.learning.risks import LOSSES, Functional
+from haarflow.learning.symmetry import moved
+from haarflow.measures.clouds import Cloud, action_matrices
+from haarflow.models.residual import Residual
+from haarflow.models.units import Dense
+
+
+class Deep(Functional):
+    """`E l(f_mu(X), Y)` of any `network(cloud, xs) -> outputs`; the variation is by autodiff.
+
+    For a Residual network the velocity of a particle is, layer by layer, minus the gradient of the first variation in
+    that layer's marginal. An atom without mass stays where it is.
+    """
+
+    network: Callable
+    data: Data
+    loss: str = "half-square"
+
+    def __check_init__(self):
+        one_of("A loss", self.loss, LOSSES)
+
+    def __call__(self, cloud):
+        if not (isinstance(self.data, Sample) and self.data.size is None):
+            raise Refusal(
+                "A Deep risk has an exact value over a whole Sample only; got random batches. "
+                "Write risk.sample(key)(cloud) for one draw."
+            )
+        outputs = self.network(cloud, self.data.xs)
+        return jnp.mean(jax.vmap(LOSSES[self.loss])(outputs, self.data.ys))
+
+    def sample(self, key):
+        return Deep(self.network, Sample(*self.data.batch(key)), self.loss)  # pyright: ignore[reportArgumentType]
+
+    @classmethod
+    def examples(cls):
+        xs = jnp.array([[0.3], [-1.0], [0.7]])
+        model = Residual((Dense(1, 1, "tanh"), Dense(1, 1, "softplus"), Dense(1, 2, "tanh")))
+        return [
+            cls(model, Sample(xs, jnp.concatenate([jnp.sin(xs), xs], axis=1)), loss) for loss in ("square", "absolute")
+        ]
+
+
+class Symmetrised(eqx.Module):
+    """FA for any network: `mean_g on_y(g)^-1 network(cloud, on_x(g) x)`; `symmetrised` makes one."""
+
+    network: Callable
+    on_x: Float[Array, "g d d"]
+    on_y: Float[Array, "g c c"]
+
+    def __call__(self, cloud: Cloud, xs: Float[Array, "b d"]) -> Float[Array, "b c"]:
+        """The averaged outputs on a batch."""
+        everywhere = self.network(cloud, moved(self.on_x, xs)).reshape(len(self.on_x), len(xs), -1)
+        return jnp.einsum("gji,gbj->bi", self.on_y.astype(xs.dtype), everywhere) / len(self.on_y)
+
+
+def symmetrised(network: Callable, on_x: Rep, on_y: Rep, *, elements=None) -> Symmetrised:
+    """`Q_G` of any `network(cloud, xs)`, over the group or over the `elements` that stand for an infinite one."""
+    tables = (jnp.asarray(action_matrices(rep, rep.dim, elements=elements)) for rep in (on_x, on_y))
+    return Symmetrised(network, *tables)

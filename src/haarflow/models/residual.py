@@ -1,0 +1,73 @@
+"""Residual networks of several mean-field layers: each layer is an average over the particles of one cloud."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from haarflow.algebra.reps import Rep
+from haarflow.errors import Refusal
+from haarflow.measures.clouds import Cloud
+from haarflow.models.units import Unit, network
+
+
+class Residual(eqx.Module):
+    """`h <- h + ∫ phi_l(h, theta_l) dmu` layer by layer from h = x, and the last layer's average as the output.
+
+    A particle is the tuple (theta_1, ..., theta_L) of its parameters in every layer, one after the other in R^p, so a
+    network is one cloud and any flow moves it; layer l sees only the l-th marginal. Not linear in the cloud: it is
+    trained through `Deep`, not through `Risk`.
+    """
+
+    layers: tuple[Unit, ...]
+
+    def __check_init__(self):
+        sizes = [(layer.inputs, layer.outputs) for layer in self.layers]
+        if not sizes or any(size != (sizes[0][0],) * 2 for size in sizes[:-1]) or sizes[-1][0] != sizes[0][0]:
+            raise Refusal(
+                "A Residual network keeps its width d until the last layer, from R^d to R^c; got layers "
+                f"{', '.join(f'R^{d} to R^{c}' for d, c in sizes) or 'none'}. "
+                "Write Residual((Dense(d, d), Dense(d, d), Dense(d, c)))."
+            )
+
+    @property
+    def dim(self) -> int:
+        """The size p of a particle: the parameters of all layers."""
+        return sum(layer.dim for layer in self.layers)
+
+    @property
+    def inputs(self) -> int:
+        """The size d of the inputs and of every inner layer."""
+        return self.layers[0].inputs
+
+    @property
+    def outputs(self) -> int:
+        """The size c of the outputs."""
+        return self.layers[-1].outputs
+
+    def split(self, cloud: Cloud) -> tuple[Cloud, ...]:
+        """The marginals, a cloud for each layer."""
+        if cloud.p != self.dim:
+            raise Refusal(
+                f"A particle of this Residual network has {self.dim} numbers, those of all layers; got atoms in "
+                f"R^{cloud.p}. Write atoms of shape (n, {self.dim})."
+            )
+        ends, start, marginals = [layer.dim for layer in self.layers], 0, []
+        for size in ends:
+            marginals.append(Cloud(cloud.atoms[..., start : start + size], cloud.weights))
+            start += size
+        return tuple(marginals)
+
+    def __call__(self, cloud: Cloud, xs: Float[Array, "b d"]) -> Float[Array, "b c"]:
+        """The outputs on a batch."""
+        *inner, last = zip(self.layers, self.split(cloud), strict=True)
+        for layer, marginal in inner:
+            xs = xs + network(layer, marginal, xs)
+        return network(*last, jnp.asarray(xs))
+
+    def action(self, on_x: Rep, on_y: Rep) -> Rep:
+        """How the group moves a particle: every layer by its own action, the inner layers from on_x to on_x."""
+        *inner, last = self.layers
+        rep = last.action(on_x, on_y)
+        for layer in reversed(inner):
+            rep = layer.action(on_x, on_x) + rep
+        return rep

@@ -1,0 +1,81 @@
+"""Residual networks: their layers, their symmetry, and the gradient flow of one particle written out by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from haarflow.algebra.groups import Symmetric
+from haarflow.algebra.reps import natural, trivial
+from haarflow.errors import Refusal
+from haarflow.learning.data import Sample
+from haarflow.learning.deep import Deep, symmetrised
+from haarflow.learning.risks import Risk
+from haarflow.measures.clouds import Cloud, uniform
+from haarflow.models.residual import Residual
+from haarflow.models.units import Dense, Perceptron, network
+
+DRAW = np.random.default_rng(4)
+S3 = natural(Symmetric(3))
+MODEL = Residual((Dense(3, 3, "tanh"), Perceptron(3, 3, "tanh"), Dense(3, 2, "softplus")))
+
+
+def cloud(n=4, p=MODEL.dim):
+    weights = DRAW.exponential(size=n)
+    return Cloud(DRAW.normal(size=(n, p)), weights / weights.sum())
+
+
+def test_layers_are_averages_of_their_own_parameters():
+    mu, xs = cloud(), jnp.asarray(DRAW.normal(size=(5, 3)))
+    h, start = xs, 0
+    for place, layer in enumerate(MODEL.layers):
+        outputs = network(layer, Cloud(mu.atoms[:, start : start + layer.dim], mu.weights), h)
+        h, start = (outputs if place == 2 else h + outputs), start + layer.dim
+    np.testing.assert_allclose(MODEL(mu, xs), h, rtol=1e-13)
+
+
+def test_a_residual_network_of_one_layer_is_a_network_and_its_risk_the_risk():
+    unit = Dense(2, 2, "tanh")
+    xs = DRAW.normal(size=(5, 2))
+    sample, mu = Sample(xs, np.sin(xs)), cloud(p=4)
+    deep, plain = Deep(Residual((unit,)), sample), Risk(unit, sample)
+    np.testing.assert_allclose(deep(mu), plain(mu), rtol=1e-13)
+    for found, known in zip(deep.variation(mu), plain.variation(mu), strict=True):
+        np.testing.assert_allclose(found, known, rtol=1e-11)
+
+
+def test_the_velocity_of_one_particle_is_the_gradient_of_its_loss():
+    model = Residual((Dense(1, 1, "tanh"), Dense(1, 1, "tanh")))
+    a, b, x, y = 0.7, -0.4, 1.3, 0.5
+    deep = Deep(model, Sample(np.array([[x]]), np.array([[y]])))
+    h = x + np.tanh(a * x)
+    f = np.tanh(b * h)
+    outer = (f - y) * (1 - f**2)
+    expected = [-outer * b * (1 - np.tanh(a * x) ** 2) * x, -outer * h]
+    np.testing.assert_allclose(deep.variation(uniform(np.array([[a, b]]))).velocity[0], expected, rtol=1e-12)
+
+
+def test_moved_clouds_answer_moved_inputs_and_orbits_are_equivariant():
+    on_y = trivial(S3.group, 2)
+    model = Residual((Dense(3, 3, "tanh"), Perceptron(3, 3, "tanh"), Perceptron(3, 2, "tanh")))
+    action = model.action(S3, on_y)
+    mu, xs = cloud(p=model.dim), jnp.asarray(DRAW.normal(size=(4, 3)))
+    orbit, value = mu.orbit(action), jax.jit(model.__call__)
+    for g, move in zip(S3.matrices(), action.matrices(), strict=True):
+        np.testing.assert_allclose(value(mu.push(move), xs @ g.T), value(mu, xs), atol=1e-13)
+        np.testing.assert_allclose(value(orbit, xs @ g.T), value(orbit, xs), atol=1e-13)
+    averaged = symmetrised(model, S3, on_y)
+    np.testing.assert_allclose(averaged(mu, xs @ S3.matrices()[3].T), averaged(mu, xs), atol=1e-13)
+    assert np.abs(averaged(mu, xs) - model(orbit, xs)).max() > 1e-3
+
+
+def test_layers_and_particles_that_do_not_fit_are_refused():
+    with pytest.raises(Refusal, match=r"keeps its width d until the last layer.*got layers R\^3 to R\^2, R\^2 to R\^1"):
+        Residual((Dense(3, 2), Dense(2, 1)))
+    with pytest.raises(Refusal, match="got layers none"):
+        Residual(())
+    with pytest.raises(Refusal, match=r"has 22 numbers, those of all layers; got atoms in R\^4"):
+        MODEL(cloud(p=4), jnp.ones((1, 3)))
+    batches = Sample(np.ones((5, 3)), np.ones((5, 2)), 2)
+    with pytest.raises(Refusal, match="A Deep risk has an exact value over a whole Sample only"):
+        Deep(MODEL, batches)(cloud())
