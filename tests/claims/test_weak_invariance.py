@@ -7,7 +7,9 @@ import pytest
 from haarflow.experiments import _published as published
 from haarflow.experiments.weak_invariance import WeakInvariance, pairing_error
 
-SMALL = WeakInvariance(sizes=(5, 50, 100), repetitions=4, inputs=200)
+SMALL = WeakInvariance(sizes=(5, 50, 100), repetitions=4, horizon=20.0, inputs=200)
+
+CLOSED = {"closed": {"pairing": np.zeros(())}}
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +27,13 @@ def test_the_verdicts_follow_the_data(data):
     }
     flat = next(name for name in claims if "flat" in name)
     assert not SMALL.verdict(spoiled)[flat].holds
+
+
+def test_distances_are_solved_for_the_first_repetitions_only():
+    wide = WeakInvariance(sizes=(5, 6), repetitions=12, inputs=20)
+    data = wide.gather({part: wide.run(jax.random.key(0), part) for part in wide.parts() if "N" in part} | CLOSED)
+    assert data["weak/asymmetry"].shape == (12, 2, 4)
+    assert data["weak/rmd2"].shape == (10, 2, 4, 2)
 
 
 def test_every_number_and_picture_can_be_made(data):
