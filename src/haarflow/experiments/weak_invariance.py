@@ -50,7 +50,7 @@ class WeakInvariance(Experiment):
     1000): its slope there is near −0.6, and in full mode that verdict may fail.
     """
 
-    sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (10, 50, 100, 200, 500, 1000)
+    sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (50, 100, 200, 500, 1000)
     repetitions: Count = 100
     alpha: Positive = 50.0
     tau: NonNegative = 1e-4
@@ -88,14 +88,14 @@ class WeakInvariance(Experiment):
         for first in range(0, len(repetitions), at_once):
             some = repetitions[first : first + at_once]
             ends = self._ends(key, teacher, n, some)
-            rows.append(_compare(ends, published.teacher_cloud(teacher), xs) | self._distances(ends, n, some))
+            rows.append(_compare(ends, published.task(teacher, self.batch, atoms=10).cloud, xs) | self._distances(ends, n, some))
             tell((first + len(some)) / len(repetitions))
         return {what: np.concatenate([np.asarray(row[what]) for row in rows]) for what in rows[0]}
 
     def _ends(self, key, teacher: str, n: int, repetitions: range) -> dict[str, Cloud]:
         keys = jnp.stack([jax.random.fold_in(key, r) for r in repetitions])
         paths = flow(
-            published.fields(published.task(teacher, self.batch), self.tau, exact=self.augmentation == "exact"),
+            published.fields(published.task(teacher, self.batch, atoms=10), self.tau, exact=self.augmentation == "exact"),
             published.steppers(self.temperature, projected=False),
             _starts(keys, n),
             key=keys,
