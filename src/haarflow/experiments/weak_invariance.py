@@ -12,7 +12,7 @@ from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
 from haarflow.experiments import _published as published
-from haarflow.learning.data import Sample
+from haarflow.learning.data import Sample, Teacher
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.symmetry import close
 from haarflow.measures.clouds import Cloud, uniform
@@ -83,19 +83,20 @@ class WeakInvariance(Experiment):
     def train(self, key, teacher: str, n: int, repetitions: range) -> dict[str, np.ndarray]:
         """Train the four schemes in one program, and measure where they end: arrays (repetitions, schemes)."""
         at_once = max(1, 200 // n)  # so many runs fit the cache together
+        task = published.task(teacher, self.batch, atoms=10)  # both teachers share a program
         xs = published.inputs(jax.random.fold_in(key, _TEST), self.inputs)
         rows = []
         for first in range(0, len(repetitions), at_once):
             some = repetitions[first : first + at_once]
-            ends = self._ends(key, teacher, n, some)
-            rows.append(_compare(ends, published.task(teacher, self.batch, atoms=10).cloud, xs) | self._distances(ends, n, some))
+            ends = self._ends(key, task, n, some)
+            rows.append(_compare(ends, task.cloud, xs) | self._distances(ends, n, some))
             tell((first + len(some)) / len(repetitions))
         return {what: np.concatenate([np.asarray(row[what]) for row in rows]) for what in rows[0]}
 
-    def _ends(self, key, teacher: str, n: int, repetitions: range) -> dict[str, Cloud]:
+    def _ends(self, key, task: Teacher, n: int, repetitions: range) -> dict[str, Cloud]:
         keys = jnp.stack([jax.random.fold_in(key, r) for r in repetitions])
         paths = flow(
-            published.fields(published.task(teacher, self.batch, atoms=10), self.tau, exact=self.augmentation == "exact"),
+            published.fields(task, self.tau, exact=self.augmentation == "exact"),
             published.steppers(self.temperature, projected=False),
             _starts(keys, n),
             key=keys,
