@@ -1,6 +1,6 @@
 """Training from a weakly invariant start: which schemes stay invariant, and how fast in the number of particles."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -49,6 +49,8 @@ class WeakInvariance(Experiment):
     and 500, where a step of 50/N is not small (N |f − Qf|² is 0.025, 0.033, 0.05, 0.09 ± 0.02 at N = 100, 200, 500,
     1000): its slope there is near −0.6, and in full mode that verdict may fail.
     """
+
+    tour_included: ClassVar[bool] = True
 
     sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (50, 100, 200, 500, 1000)
     repetitions: Count = 100
