@@ -39,6 +39,7 @@ from haarflow.dynamics.limits import pairwise as pairwise
 from haarflow.dynamics.limits import sampling_excess as sampling_excess
 from haarflow.dynamics.limits import settle as settle
 from haarflow.dynamics.limits import weak_rate as weak_rate
+from haarflow.dynamics.reduction import reduce as reduce
 from haarflow.dynamics.schemes import Adaptive as Adaptive
 from haarflow.dynamics.schemes import Euler as Euler
 from haarflow.dynamics.schemes import Heun as Heun
@@ -51,6 +52,7 @@ from haarflow.learning.data import Sample as Sample
 from haarflow.learning.data import Stream as Stream
 from haarflow.learning.data import Teacher as Teacher
 from haarflow.learning.data import load as load
+from haarflow.learning.folding import fold as fold
 from haarflow.learning.optima import Optimum as Optimum
 from haarflow.learning.optima import optimum as optimum
 from haarflow.learning.risks import Functional as Functional

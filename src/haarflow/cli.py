@@ -1,4 +1,4 @@
-"""The command line: list, run, reproduce, report, show."""
+"""The command line: list, run, reproduce, report, show, launch."""
 
 import json
 import os
@@ -138,6 +138,18 @@ def show(record: Annotated[Path, typer.Argument(help="The folder of a record, or
     from haarflow.runs import ledger, words
 
     words.print_record(ledger.read(record))
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def launch(
+    script: Annotated[Path, typer.Argument(help="A Python script that calls flow(..., devices=jax.device_count()).")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="What the script finds in sys.argv.")] = None,
+    processes: Annotated[int, typer.Option("--processes", min=1, help="Processes of this machine.")] = 2,
+) -> None:
+    """Run a script in several processes that JAX joins into one: for a flow too large for one of them."""
+    from haarflow.runs.launch import launch as run_together
+
+    raise typer.Exit(run_together(script, arguments or [], processes=processes))
 
 
 def _code(outcomes: list[Any]) -> int:

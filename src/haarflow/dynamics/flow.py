@@ -21,6 +21,7 @@ from haarflow.dynamics.fields import Field
 from haarflow.dynamics.noise import unrolled
 from haarflow.dynamics.progress import Tell, watching
 from haarflow.dynamics.schemes import Scheme
+from haarflow.dynamics.shards import agreed, divided, everywhere, mesh_of, whole
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 
@@ -78,6 +79,7 @@ def flow(
     schedule: Callable = constant,
     progress: bool | Tell | None = None,
     checkpoint: str | FilePath | None = None,
+    devices: int | None = None,
 ) -> Any:
     """From a cloud, `steps` steps of size `dt · schedule(k · dt)`: a Path.
 
@@ -85,9 +87,10 @@ def flow(
     With an array of r keys, r runs in one program, each from `cloud` or from its member of a stack (r, n, p).
     `probes` are functions of a cloud, measured at the start, every `every` steps and at the end. `progress` is a
     function of the fraction done, or True or False; by default a bar where a terminal is watching. With
-    `checkpoint`, a file from which a killed flow resumes, to the bit.
+    `checkpoint`, a file from which a killed flow resumes, to the bit. With `devices`, the particles are divided
+    among so many devices, of this process or of all the processes of `jax.distributed`.
     """
-    lanes = _lanes(field, scheme)
+    lanes, mesh = _lanes(field, scheme), mesh_of(devices)
     dt = jnp.broadcast_to(_check(dt, steps, every), key.shape)
     state = _start(lanes, cloud, key, dt)
     records = {*range(0, steps, every or steps or 1), steps}
@@ -96,23 +99,27 @@ def flow(
     saved = Checkpoint(checkpoint, (lanes, state, key, dt, sorted(log.probes), sorted(records)))
     if saved.found:
         at, state, log.rows = saved.load(state)
+    state = _divided(state, mesh, axis=key.ndim)
+    lanes, key, dt = everywhere((lanes, key, dt), mesh)
     piece = 16
     with watching(progress) as tell:
         while not log.rows or at < steps:
             end = min(at + piece, min(stop for stop in records if stop > at or not log.rows))
             begun = time.monotonic()
-            moved = _advance(lanes, state, key, dt, schedule, jnp.asarray(at), jnp.asarray(end))
+            moved = _advance(lanes, state, key, dt, schedule, np.asarray(at), np.asarray(end))
             if not _finite(moved):
-                good, state = _last_good(lanes, state, key, dt, schedule, jnp.asarray(at), jnp.asarray(end))
+                good, state = _last_good(lanes, state, key, dt, schedule, np.asarray(at), np.asarray(end))
                 at, stopped = int(good), _sentence(int(good))
                 log.record(at, state)
                 break
             at, state = end, moved
             if end in records:
                 log.record(at, state)
-            saved.save(at, state, log.rows, last=at == steps)
+            short = agreed(time.monotonic() - begun < _LOOK_UP, mesh)
+            if agreed(saved.due(last=at == steps), mesh):
+                saved.save(at, state, log.rows)
             tell(at / max(steps, 1))
-            piece = piece * 2 if time.monotonic() - begun < _LOOK_UP else max(1, piece // 2)
+            piece = piece * 2 if short else max(1, piece // 2)
     if stopped:
         warnings.warn(stopped, Diverged, stacklevel=2)
     paths = log.paths(state, stopped)
@@ -180,7 +187,7 @@ class Log:
     def record(self, step: int, state: State):
         """One more row, measured at this state."""
         values = {
-            lane: {name: np.asarray(_measure(probe, cloud, self.batched)) for name, probe in self.probes.items()}
+            lane: {name: whole(_measure(probe, cloud, self.batched)) for name, probe in self.probes.items()}
             for lane, (cloud, _) in state.lanes.items()
         }
         self.rows.append((step, np.asarray(state.time), values))
@@ -223,6 +230,11 @@ def _start(lanes, cloud, key, dt) -> State:
     start = jax.vmap if key.ndim else (lambda function: function)
     states = {name: (batched[name], start(lane.scheme.start)(batched[name])) for name, lane in lanes.items()}
     return State(jnp.zeros(key.shape, dt.dtype), states)
+
+
+def _divided(state: State, mesh, *, axis: int) -> State:
+    lanes = {name: divided(lane, mesh, n=lane[0].n, axis=axis) for name, lane in state.lanes.items()}
+    return State(everywhere(state.time, mesh), lanes)
 
 
 def _spread(cloud: Any, key) -> Cloud:

@@ -24,10 +24,14 @@ PACKAGES = ("haarflow", "jax", "jaxlib", "numpy", "scipy", "equinox", "POT")
 
 def one_thread() -> None:
     """Ask for one thread, before the libraries that would take more are loaded."""
-    flags = os.environ.get("XLA_FLAGS", "")
-    os.environ.update(ONE_THREAD)
-    if flags and ONE_THREAD["XLA_FLAGS"] not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} {ONE_THREAD['XLA_FLAGS']}"
+    os.environ.update(one_thread_each())
+
+
+def one_thread_each() -> dict[str, str]:
+    """The environment of a process with one thread; flags that are there already stay."""
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    flags += [flag for flag in ONE_THREAD["XLA_FLAGS"].split() if flag not in flags]
+    return {**ONE_THREAD, "XLA_FLAGS": " ".join(flags)}
 
 
 def prepare() -> None:
