@@ -109,5 +109,5 @@ def test_rounding_is_exact_where_it_fits_and_refused_where_not():
 
 
 def test_a_shape_that_does_not_hold_the_parameters_is_refused():
-    with pytest.raises(Refusal, match=r"need c·d = 4 parameters; got shape \(3, 2\). Write shape=\(outputs, inputs\)"):
+    with pytest.raises(Refusal, match=r"holds c·d = 4 parameters; got \(3, 2\). Write shape=\(outputs, inputs\)"):
         symmetries(np.eye(4), shape=(3, 2))
