@@ -115,7 +115,7 @@ def test_refusals():
     with pytest.raises(Refusal, match="A discovery stop is one of test, threshold; got 'never'"):
         discover(SETTING.field, start, stop="never", **options)
     with pytest.raises(
-        Refusal, match="splits at least 4 replicates into halves; got replicates=2. Write replicates=12"
+        Refusal, match="splits at least 4 replicates into halves; got replicates=2. Write replicates=16"
     ):
         discover(SETTING.field, start, replicates=2, **options)
     with pytest.raises(Refusal, match="A false-expansion probability is between 0 and 1; got 2.0"):

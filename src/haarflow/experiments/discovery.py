@@ -57,11 +57,11 @@ class Discovery(Experiment):
     """
 
     example_runs: Count = 20
-    small_runs: Count = 8
+    small_runs: Count = 6
     shift_runs: Count = 3
     digit_runs: Count = 2
-    missed_runs: Count = 5
-    rule_runs: Count = 12
+    missed_runs: Count = 4
+    rule_runs: Count = 10
     null_runs: Count = 60
     particles: Count = 20
     rule_particles: Count = 50
@@ -139,7 +139,7 @@ class Discovery(Experiment):
 
     def null(self, key, name: str) -> np.ndarray:
         """The p-values of the test over independent runs with E = E^G exactly."""
-        setting = given.setting(name)._replace(steps=200)
+        setting = given.setting(name)._replace(steps=100)
         basis, found = setting.action.fixed_basis(), []
         for run, here in enumerate(jax.random.split(key, self.null_runs)):
             begin, data = jax.random.split(here)

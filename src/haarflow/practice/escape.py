@@ -104,15 +104,14 @@ class Excess(NamedTuple):
 def escape(field: Field | Sequence[Field], start: Cloud, basis: Float[np.ndarray, "p k"], training: Training) -> Escape:
     """Train freely from the start on the subspace: the residuals (I − P) z at the end."""
     projector = basis @ basis.T
-    atoms = _scaled(training.run(_several(field), start.project(projector), projector))
+    atoms = _scaled(training.run(_several(field), _moved(start, projector), projector))
     return Escape(atoms, atoms - (atoms @ basis) @ basis.T)
 
 
 def pull(field: Field | Sequence[Field], start: Cloud, basis: Float[np.ndarray, "p k"], training: Training) -> Escape:
     """Train held on the subspace: where the field, added up along the way, would have pulled each atom."""
     projector = basis @ basis.T
-    atoms = start.project(projector).atoms
-    double = Cloud(jnp.concatenate([atoms, jnp.zeros_like(atoms)], axis=1), start.weights)
+    double = _moved(start, np.concatenate([projector, np.zeros_like(projector)], axis=1))
     wide = np.zeros((2 * start.p, 2 * start.p))
     wide[: start.p, : start.p] = projector
     held = [Held(one, jnp.asarray(projector)) for one in _several(field)]
@@ -125,9 +124,17 @@ def _several(field: Field | Sequence[Field]) -> Sequence[Field]:
     return [field] if isinstance(field, Field) else field
 
 
+# Around the compiled trainings everything is NumPy: a single operation by JAX would cost its compilation.
+
+
+def _moved(cloud: Cloud, matrix: Float[np.ndarray, "p q"]) -> Cloud:
+    atoms = np.asarray(cloud.atoms)
+    return Cloud(jnp.asarray((atoms @ matrix).astype(atoms.dtype)), cloud.weights)
+
+
 def _scaled(cloud: Cloud) -> Float[np.ndarray, "r n p"]:
     """Atoms times the square root of their weights, so that sums over atoms are integrals."""
-    return np.asarray(cloud.atoms * jnp.sqrt(cloud.weights)[..., None], float)
+    return np.asarray(cloud.atoms, float) * np.sqrt(np.asarray(cloud.weights, float))[..., None]
 
 
 def excess(

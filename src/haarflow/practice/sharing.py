@@ -172,29 +172,29 @@ def _search(entries: Float[np.ndarray, "c d k"], slack: float) -> Iterator[Symme
     order = _connected(np.linalg.norm(entries, axis=-1) > slack)
     images: dict[int, tuple[int, int]] = {}
 
-    def agrees(vertex: int, image: int, sign: int) -> bool:
-        for other, (there, flip) in images.items():
-            if (other < c) == (vertex < c):
-                if there == image:
-                    return False
-                continue
-            (i, j), (a, b) = sorted((vertex, other)), sorted((image, there))
-            if np.linalg.norm(sign * flip * entries[a, b - c] - entries[i, j - c]) > slack:
-                return False
-        return True
+    def choices(vertex: int) -> Iterator[tuple[int, int]]:
+        """The images and signs that agree with those given so far, the vertex itself first."""
+        output = vertex < c
+        table, first, opposite = (entries, 0, c) if output else (entries.swapaxes(0, 1), c, 0)
+        across = [(other, *image) for other, image in images.items() if (other < c) != output]
+        others, there, flips = np.array(across, int).reshape(-1, 3).T
+        wanted = table[vertex - first, others - opposite][None]
+        offered = flips[None, :, None] * table[:, there - opposite]
+        taken = {image for other, (image, _) in images.items() if (other < c) == output}
+        signs = (1, -1) if images else (1,)
+        fits = {sign: (np.linalg.norm(sign * offered - wanted, axis=-1) <= slack).all(axis=1) for sign in signs}
+        for image in sorted(range(first, first + len(table)), key=lambda place: (place != vertex, place)):
+            if image not in taken:
+                yield from ((image, sign) for sign in signs if fits[sign][image - first])
 
     def extend(depth: int) -> Iterator[Symmetry]:
         if depth == len(order):
             yield _symmetry(images, c, d)
             return
-        vertex = order[depth]
-        places = range(c) if vertex < c else range(c, c + d)
-        for image in sorted(places, key=lambda place: (place != vertex, place)):
-            for sign in (1,) if depth == 0 else (1, -1):
-                if agrees(vertex, image, sign):
-                    images[vertex] = (image, sign)
-                    yield from extend(depth + 1)
-                    del images[vertex]
+        for choice in choices(order[depth]):
+            images[order[depth]] = choice
+            yield from extend(depth + 1)
+            del images[order[depth]]
 
     return extend(0)
 
