@@ -41,11 +41,6 @@ class Setting(NamedTuple):
         """Plain descent, which knows nothing of the group."""
         return Descend(Risk(self.unit, self.data, "square") + Penalty(2 * TAU))
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Outputs and inputs, when the parameters are a matrix."""
-        return self.unit.dim // self.unit.inputs, self.unit.inputs
-
     def start(self, key: PRNGKeyArray) -> Cloud:
         """Gaussian atoms in the whole space; discovery projects them. (By NumPy, which needs no compiling.)"""
         draw = np.random.default_rng(np.asarray(jax.random.key_data(key)))
@@ -146,6 +141,7 @@ FOUND = {
     "shifts of six coordinates": _shifts,
     "D4 on 8×8 digits": _images,
 }
+SHAPES = dict(zip(FOUND, [(2, 2), (2, 2), (3, 3), (6, 6), (8, 8)], strict=True))  # of the pictures of one unit
 MISSED = {
     "swap, nothing tied": _untied,
     "mirror askew to the axes": _mirror,

@@ -99,7 +99,7 @@ def _angle(angle: float) -> str:
     return "0" if angle < 1e-5 else f"{angle:.1f}°" if angle < 10 else f"{angle:.0f}°"
 
 
-def _cell(column: float, row: float, paint: str, *, fill: float = 0.25):
+def _cell(column: int, row: int, paint: str, *, fill: float = 0.25):
     from matplotlib.patches import FancyBboxPatch
 
     return FancyBboxPatch(

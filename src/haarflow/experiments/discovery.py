@@ -214,9 +214,8 @@ class Discovery(Experiment):
 
         rows = {name: f"find {name}" for name in [*given.FOUND, *given.MISSED]}
         rows |= {f"published {rule} rule": f"rule {rule}" for rule in escape.RULES}
-        shapes = {name: given.setting(name).shape for name in given.FOUND}
         nulls = {name: data[f"null {name}/p_values"] for name in NULLS}
-        return [drawn.table(data, rows), drawn.patterns(data, shapes), drawn.calibration(nulls)]
+        return [drawn.table(data, rows), drawn.patterns(data, given.SHAPES), drawn.calibration(nulls)]
 
 
 def _rows(found: list[practice.Discovery], truth: np.ndarray) -> dict[str, np.ndarray]:
