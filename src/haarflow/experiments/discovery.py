@@ -40,8 +40,8 @@ class Discovery(Experiment):
     tilt. The start is N(0, 4), wider than the published N(0, 1/16): near zero the unit is linear, and the pull towards
     the second direction is hardly larger than the noise.
 
-    Quick mode has 20 runs of the published example and fewer of the others; full mode has at least 20 of each, and
-    more particles in the published example.
+    Quick mode has 20 runs of the published example and fewer of the others; full mode has at least 20 of each, with
+    more particles in the published example and longer trainings on the digits.
 
     Calibration: the counts of false expansions over null runs (E = E^G exactly) must lie in their central 99% binomial
     bands, so a correct test fails each of these verdicts with probability at most 1%.
@@ -66,6 +66,7 @@ class Discovery(Experiment):
     particles: Count = 20
     rule_particles: Count = 50
     horizon: Count = 20
+    digit_steps: Count = 150
     false_expansion: Level = 0.01
     threshold: Annotated[float, Field(gt=0)] = 1e-3
     fault: Literal["none", "arbitrary teacher", "same half"] = "none"
@@ -82,6 +83,7 @@ class Discovery(Experiment):
             null_runs=400,
             particles=100,
             rule_particles=200,
+            digit_steps=300,
         )
 
     @property
@@ -122,7 +124,8 @@ class Discovery(Experiment):
     def setting(self, name: str) -> given.Setting:
         """The setting of that name, at the size of this config and with its planted fault."""
         if name != EXAMPLE:
-            return given.setting(name)
+            made = given.setting(name)
+            return made._replace(steps=self.digit_steps) if name == DIGITS else made
         made = given.setting(name, particles=self.particles, horizon=self.horizon)
         teacher = "arbitrary" if self.fault == "arbitrary teacher" else "weak"
         return made._replace(data=published.task(teacher, 20))
