@@ -216,7 +216,7 @@ class Discovery(Experiment):
         from haarflow.experiments import _discovery_panels as drawn
 
         rows = {name: f"find {name}" for name in [*given.FOUND, *given.MISSED]}
-        rows |= {f"published {rule} rule": f"rule {rule}" for rule in escape.RULES}
+        rows |= {f"swap, {rule} rule by threshold": f"rule {rule}" for rule in escape.RULES}
         nulls = {name: data[f"null {name}/p_values"] for name in NULLS}
         return [drawn.table(data, rows), drawn.patterns(data, given.SHAPES), drawn.calibration(nulls)]
 
