@@ -51,6 +51,7 @@ from haarflow.learning.data import Data as Data
 from haarflow.learning.data import Sample as Sample
 from haarflow.learning.data import Stream as Stream
 from haarflow.learning.data import Teacher as Teacher
+from haarflow.learning.data import folds as folds
 from haarflow.learning.data import load as load
 from haarflow.learning.folding import fold as fold
 from haarflow.learning.optima import Optimum as Optimum
@@ -92,6 +93,7 @@ from haarflow.models.units import network as network
 from haarflow.practice.discover import Discovery as Discovery
 from haarflow.practice.discover import discover as discover
 from haarflow.practice.sharing import Sharing as Sharing
+from haarflow.practice.sharing import Symmetry as Symmetry
 from haarflow.practice.sharing import sharing as sharing
 from haarflow.practice.sharing import symmetries as symmetries
 
