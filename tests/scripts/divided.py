@@ -54,7 +54,7 @@ def collectives():
     """What the devices tell each other in the program of a flow in blocks."""
     blocks.AT_ONCE = 8 * 6
     jax.clear_caches()
-    dt, lanes = jnp.asarray(0.1), loop._lanes(GROWING, NOISY)
+    dt, lanes = jnp.asarray(0.1), loop._lanes(GROWING, NOISY, KEY)
     state = loop._divided(loop._start(lanes, CLOUD, KEY, dt), mesh_of(2), axis=0)
     lowered = loop._advance.lower(lanes, state, KEY, dt, loop.constant, np.asarray(0), np.asarray(9))
     program = lowered.compile().compiled.as_text()

@@ -5,7 +5,7 @@ Step k draws everything it needs from `fold_in(key, k)`, so the result does not 
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from haarflow.dynamics.batches import apart, stacked, together
 from haarflow.dynamics.checkpoints import Checkpoint
 from haarflow.dynamics.fields import Field
 from haarflow.dynamics.noise import unrolled
@@ -67,8 +68,8 @@ def constant(time: Float[Array, ""]) -> Float[Array, ""]:
 
 
 def flow(
-    field: Field | Mapping[str, Field],
-    scheme: Scheme | Mapping[str, Scheme],
+    field: Field | Sequence[Field] | Mapping[str, Field | Sequence[Field]],
+    scheme: Scheme | Sequence[Scheme] | Mapping[str, Scheme | Sequence[Scheme]],
     cloud: Cloud | Mapping[str, Cloud],
     *,
     key: Key[Array, "*r"],
@@ -84,13 +85,14 @@ def flow(
     """From a cloud, `steps` steps of size `dt · schedule(k · dt)`: a Path.
 
     With a mapping of fields, a Path for each: all lanes run in one compiled program, on the same data and noise.
-    With an array of r keys, r runs in one program, each from `cloud` or from its member of a stack (r, n, p).
+    With an array of r keys, r runs in one program, each from `cloud` or from its member of a stack (r, n, p); `dt` may
+    then be r numbers, and field and scheme lists of r that differ in their numbers only.
     `probes` are functions of a cloud, measured at the start, every `every` steps and at the end. `progress` is a
     function of the fraction done, or True or False; by default a bar where a terminal is watching. With
     `checkpoint`, a file from which a killed flow resumes, to the bit. With `devices`, the particles are divided
     among so many devices, of this process or of all the processes of `jax.distributed`.
     """
-    lanes, mesh = _lanes(field, scheme), mesh_of(devices)
+    lanes, mesh = _lanes(field, scheme, key), mesh_of(devices)
     dt = jnp.broadcast_to(_check(dt, steps, every), key.shape)
     state = _start(lanes, cloud, key, dt)
     records = {*range(0, steps, every or steps or 1), steps}
@@ -154,16 +156,18 @@ def _last_good(lanes, state, key, dt, schedule, start, stop):
 def _step(lanes: dict[str, Lane], state: State, key, dt, schedule, k) -> State:
     """Step k of every lane, of every run."""
 
-    def one(state, key, dt):
+    own, shared = apart(lanes)
+
+    def one(own, state, key, dt):
         here = jax.random.fold_in(unrolled(key), k)
         size = dt * schedule(k * dt)
         moved = {}
-        for name, lane in lanes.items():
+        for name, lane in together(own, shared).items():
             cloud, memory = state.lanes[name]
             moved[name] = lane.scheme.step(here, lane.field, cloud, memory, size)
         return State(state.time + size, moved)
 
-    return (jax.vmap(one) if key.ndim else one)(state, key, dt)
+    return (jax.vmap(one) if key.ndim else one)(own, state, key, dt)
 
 
 def _all_finite(state: State):
@@ -208,7 +212,7 @@ class Log:
         }
 
 
-def _lanes(field, scheme) -> dict[str, Lane]:
+def _lanes(field, scheme, key) -> dict[str, Lane]:
     fields = field if isinstance(field, Mapping) else {"": field}
     schemes = scheme if isinstance(scheme, Mapping) else dict.fromkeys(fields, scheme)
     if set(fields) != set(schemes):
@@ -216,7 +220,19 @@ def _lanes(field, scheme) -> dict[str, Lane]:
             f"A flow of several fields needs one scheme, or a scheme for each; got fields {sorted(fields)} and "
             f"schemes {sorted(schemes)}. Give both the same names."
         )
-    return {name: Lane(fields[name], schemes[name]) for name in fields}
+    return {name: Lane(_one("Fields", fields[name], key), _one("Schemes", schemes[name], key)) for name in fields}
+
+
+def _one(owner: str, given: Any, key) -> Any:
+    """A field or a scheme; of a list with one for each key, the one that stands for all."""
+    if not isinstance(given, Sequence):
+        return given
+    if key.shape != (len(given),):
+        raise Refusal(
+            f"{owner} are one, or one for each key; got {len(given)} and {key.shape or 'one'} keys. "
+            f"Write key=jax.random.split(key, {len(given)})."
+        )
+    return stacked(owner, given)
 
 
 def _start(lanes, cloud, key, dt) -> State:
@@ -227,8 +243,13 @@ def _start(lanes, cloud, key, dt) -> State:
             f"clouds {sorted(clouds)}. Give both the same names."
         )
     batched: dict[str, Any] = {name: _spread(clouds[name], key) for name in lanes}
-    start = jax.vmap if key.ndim else (lambda function: function)
-    states = {name: (batched[name], start(lane.scheme.start)(batched[name])) for name, lane in lanes.items()}
+    own, shared = apart({name: lane.scheme for name, lane in lanes.items()})
+
+    def memories(own, clouds):
+        return {name: scheme.start(clouds[name]) for name, scheme in together(own, shared).items()}
+
+    begun = (jax.vmap(memories) if key.ndim else memories)(own, batched)
+    states = {name: (batched[name], begun[name]) for name in lanes}
     return State(jnp.zeros(key.shape, dt.dtype), states)
 
 
