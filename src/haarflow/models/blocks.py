@@ -6,7 +6,7 @@ A block is a window of the cloud; the last window is moved back to fit, and coun
 import jax
 import jax.numpy as jnp
 
-AT_ONCE = 2**24  # evaluations of a unit, one per particle, input and output, that are held in memory together
+AT_ONCE = 2**20  # evaluations of a unit, one per particle, input and output, that are held in memory together
 
 
 def total(unit, weights, thetas, xs):

@@ -29,6 +29,7 @@ def run_part(name: str, config: str, seed: int, part: str, home: Path) -> dict[s
     from haarflow.runs import discovery, ledger
 
     progress.listen(lambda fraction, text: _say(name, part, fraction, text))
+    machine.forget_peak()
     with _guard(name, part, home), machine.Stopwatch() as watch:
         import jax
 
