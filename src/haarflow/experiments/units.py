@@ -18,7 +18,7 @@ from haarflow.experiments import _training as training
 from haarflow.experiments._identities import QUICK_TO_COMPILE
 from haarflow.experiments._units import permuted_hidden
 from haarflow.learning.data import Sample
-from haarflow.learning.deep import Deep, symmetrised
+from haarflow.learning.deep import Deep, average_network
 from haarflow.learning.risks import Penalty
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
@@ -47,7 +47,7 @@ def model(name: str) -> Model:
     """S3 permutes the three inputs and the three outputs of every model."""
     if name == "residual":
         deep = Residual((Dense(3, 3, "tanh"), Dense(3, 3, "tanh"), Dense(3, 3, "tanh")))
-        mean = symmetrised(deep, ON, ON)
+        mean = average_network(deep, ON, ON)
         task = training.Task(lambda data: Deep(deep, data), lambda data: Deep(mean, data), ON, ON, deep.action(ON, ON))
         return Model(deep, task)
     units: dict[str, Unit] = {
@@ -107,7 +107,7 @@ class Units(Experiment):
         closed = training.closed_sample(task, xs, ys, self._kept)
         images = np.asarray(ON.matrices()), np.asarray(task.action.matrices())
         risks = task.risk(Sample(xs, ys)), task.risk(closed), task.averaged(Sample(xs, ys))
-        found = _identities(made.network, symmetrised(made.network, ON, ON), risks, cloud, jnp.asarray(xs), images)
+        found = _identities(made.network, average_network(made.network, ON, ON), risks, cloud, jnp.asarray(xs), images)
         size = training.Size(steps=self.steps, horizon=self.horizon)
         paths = training.train(key, task, size, closed=self.fault == "none")
         return {name: np.asarray(value) for name, value in found.items()} | training.statements(task, paths)
@@ -122,7 +122,7 @@ class Units(Experiment):
         xs, ys = draw.normal(size=(2, self.samples, 3))
         risk = task.risk(training.closed_sample(task, xs, ys, self._kept))
         fresh, images = jnp.asarray(draw.normal(size=(50, 3))), jnp.asarray(task.action.matrices())
-        mean = symmetrised(made.network, ON, ON)
+        mean = average_network(made.network, ON, ON)
 
         def measured(cloud):
             asymmetry = _mean_square(made.network(cloud, fresh) - mean(cloud, fresh))
@@ -254,9 +254,7 @@ class Units(Experiment):
                 max(data["risk"].max(), data["symmetrised"].max()),
             ]
             right.plot(ends, ends, color=MUTED, linestyle=(0, (4, 3)), linewidth=1.0)
-            right.set(
-                xscale="log", yscale="log", xlabel="risk of the trained cloud", ylabel="risk of its symmetrisation"
-            )
+            right.set(xlabel="risk of the trained cloud", ylabel="risk of its symmetrisation")
 
         caption = (
             f"Free training from independent starts on orbit-closed data, {self.repetitions} runs at each N. Left: the "

@@ -83,7 +83,7 @@ class Wide(Experiment):
         fields = published.fields(published.task(TEACHER, self.batch), self.tau)
         schemes, begun = (
             published.steppers(self.temperature, projected=False),
-            _starts(jax.random.fold_in(key, n), runs, n),
+            published.drawn(keys, n, strong=False),
         )
         paths = flow(
             {name: fields[name] for name in names},
@@ -197,13 +197,6 @@ class Wide(Experiment):
 
         caption = f"Two thousand of the {self.particles:,} particles of each scheme, E^G seen from its side."
         return Panel("The wide cloud", caption, draw, size=(9.6, 3.2))
-
-
-def _starts(key, runs: int, n: int) -> dict[str, Cloud]:
-    """Gaussian atoms for every run, EA's projected; drawn by NumPy, which compiles nothing."""
-    atoms, weights = 0.25 * generator(key).normal(size=(runs, n, 4)), jnp.full((runs, n), 1 / n)
-    free, held = Cloud(jnp.asarray(atoms), weights), Cloud(jnp.asarray(atoms @ published.PROJECTOR), weights)
-    return {name: held if name == "EA" else free for name in published.SCHEMES}
 
 
 @eqx.filter_jit
