@@ -61,10 +61,10 @@ def test_memory_is_told_beside_the_seconds_and_never_in_the_record(tmp_path, mon
     assert f"the largest worker held {record.memory:,.0f} MB" in report.section(record).html
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux forgets a peak")
 def test_a_part_is_not_blamed_for_the_memory_of_the_one_before():
     held = np.ones(60_000_000)  # 480 MB
     before = machine.peak_memory() or 0.0
     del held
     machine.forget_peak()
-    assert 0 < (machine.peak_memory() or 0.0) < before - 300
+    forgotten = 300 if Path("/proc/self/clear_refs").exists() else -1  # MB; only Linux can forget
+    assert 0 < (machine.peak_memory() or 0.0) < before - forgotten
