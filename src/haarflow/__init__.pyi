@@ -53,6 +53,8 @@ from haarflow.learning.data import Stream as Stream
 from haarflow.learning.data import Teacher as Teacher
 from haarflow.learning.data import folds as folds
 from haarflow.learning.data import load as load
+from haarflow.learning.deep import Deep as Deep
+from haarflow.learning.deep import average_network as average_network
 from haarflow.learning.folding import fold as fold
 from haarflow.learning.optima import Optimum as Optimum
 from haarflow.learning.optima import optimum as optimum
@@ -82,6 +84,7 @@ from haarflow.measures.invariance import si_rmd as si_rmd
 from haarflow.measures.invariance import wi_bounds as wi_bounds
 from haarflow.measures.invariance import wi_distance as wi_distance
 from haarflow.measures.invariance import wi_rmd as wi_rmd
+from haarflow.models.residual import Residual as Residual
 from haarflow.models.units import Bump as Bump
 from haarflow.models.units import Custom as Custom
 from haarflow.models.units import Dense as Dense

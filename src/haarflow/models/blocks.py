@@ -10,7 +10,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-AT_ONCE = 2**24  # evaluations of a unit, one per particle, input and output, that are held in memory together
+# Evaluations of a unit, one per particle, input and output, that are held in memory together: few where only their sum
+# is wanted, so that the cache holds them; many where they serve twice, and in blocks would be made twice.
+SUMMED = 2**20
+AT_ONCE = 2**24
 _ROWS = 960  # their number divides it, and is a multiple of most numbers of devices
 
 
@@ -24,9 +27,9 @@ class Layout(NamedTuple):
 
 def total(unit, weights, thetas, xs):
     """`unit.total`, at once where it fits, else block by block."""
-    if len(thetas) <= _size(unit, xs):
+    if len(thetas) <= _size(unit, xs, SUMMED):
         return unit.total(weights, thetas, xs)
-    layout = _layout(len(thetas), _size(unit, xs))
+    layout = _layout(len(thetas), _size(unit, xs, SUMMED))
 
     def add(i, so_far):
         _, mass, atoms = _window(i, layout, weights, thetas)
@@ -38,9 +41,9 @@ def total(unit, weights, thetas, xs):
 
 def feedback(unit, weights, thetas, xs, answer):
     """`unit.feedback`, at once where it fits, else the outputs of all blocks first, then what comes back to each."""
-    if len(thetas) <= _size(unit, xs):
+    if len(thetas) <= _size(unit, xs, AT_ONCE):
         return unit.feedback(weights, thetas, xs, answer)
-    layout = _layout(len(thetas), _size(unit, xs))
+    layout = _layout(len(thetas), _size(unit, xs, AT_ONCE))
     slopes = answer(total(unit, weights, thetas, xs))
 
     def fill(i, so_far):
@@ -55,8 +58,8 @@ def feedback(unit, weights, thetas, xs, answer):
     return potential.reshape(weights.shape), gradient.reshape(thetas.shape)
 
 
-def _size(unit, xs) -> int:
-    return max(1, AT_ONCE // (len(xs) * unit.outputs))
+def _size(unit, xs, most: int) -> int:
+    return max(1, most // (len(xs) * unit.outputs))
 
 
 def _layout(n: int, size: int) -> Layout:

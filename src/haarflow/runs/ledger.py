@@ -131,7 +131,8 @@ class Record:
     def summary(self) -> dict[str, Any]:
         """What `--json` prints."""
         keys = ("experiment", "claim", "source", "config", "verdicts", "figures")
-        return {**{key: self.facts[key] for key in keys}, "seconds": self.seconds, "record": str(self.path)}
+        measured = {"seconds": self.seconds, "memory": self.memory}
+        return {**{key: self.facts[key] for key in keys}, **measured, "record": str(self.path)}
 
 
 def read(path: Path) -> Record:

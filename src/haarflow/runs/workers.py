@@ -41,6 +41,7 @@ def compute(name: str, config: str, seed: int, part: str) -> tuple[dict[str, Any
 
     from haarflow.runs import discovery
 
+    machine.forget_peak()
     with machine.Stopwatch() as watch:
         experiment = discovery.load(name).model_validate_json(config)
         arrays = {key: _plain(value) for key, value in experiment.run(jax.random.key(seed), part).items()}
