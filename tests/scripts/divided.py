@@ -31,10 +31,11 @@ def flows(devices, folder):
     for _ in range(2):
         place = Path(folder) / "place.npz"
         lanes = hf.flow(FIELDS, SCHEMES, CLOUD, key=jax.random.split(KEY), checkpoint=place, **options)
-    blocks.AT_ONCE, usual = 8 * 6, blocks.AT_ONCE
+    usual = blocks.SUMMED, blocks.AT_ONCE
+    blocks.SUMMED = blocks.AT_ONCE = 8 * 6
     jax.clear_caches()
     lanes["blocks"] = hf.flow(GROWING, NOISY, CLOUD, key=KEY, **options)
-    blocks.AT_ONCE = usual
+    blocks.SUMMED, blocks.AT_ONCE = usual
     return lanes
 
 
@@ -52,7 +53,7 @@ def arrays(found):
 
 def collectives():
     """What the devices tell each other in the program of a flow in blocks."""
-    blocks.AT_ONCE = 8 * 6
+    blocks.SUMMED = blocks.AT_ONCE = 8 * 6
     jax.clear_caches()
     dt, lanes = jnp.asarray(0.1), loop._lanes(GROWING, NOISY, KEY)
     state = loop._divided(loop._start(lanes, CLOUD, KEY, dt), mesh_of(2), axis=0)
