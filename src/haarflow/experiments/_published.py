@@ -128,3 +128,13 @@ def errors(cloud: Cloud, teacher: Cloud, xs: Float[Array, "m d"]) -> Mapping[str
     target, ideal = network(UNIT, teacher, xs), network(averaged, teacher, xs)
     gaps = {"asymmetry": f - symmetric, "teacher": f - target, "ideal": f - ideal}
     return {name: jnp.mean(jnp.sum(gap**2, axis=1)) for name, gap in gaps.items()}
+
+
+def rows(pieces: Mapping[str, Mapping[str, np.ndarray]], teacher: str, n: int, what: str) -> np.ndarray:
+    """What was measured in every repetition at this size, from parts named `teacher N=n runs a-b`."""
+    mine = {
+        int(part.split()[3].split("-")[0]): piece
+        for part, piece in pieces.items()
+        if part.startswith(f"{teacher} N={n} ")
+    }
+    return np.concatenate([mine[first][what] for first in sorted(mine)])

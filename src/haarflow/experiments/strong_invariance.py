@@ -162,7 +162,7 @@ class StrongInvariance(Experiment):
         data |= {f"escape/{name}": pieces[f"escape {name}"]["off"] for name in ("step", "batch")}
         for teacher in TEACHERS:
             for what in ("off2", "rmd2", "gaps"):
-                rows = [self._rows(pieces, teacher, n, what) for n in sorted(self.sizes)]
+                rows = [published.rows(pieces, teacher, n, what) for n in sorted(self.sizes)]
                 data[f"{teacher}/{what}"] = np.stack(rows, axis=1)
         sizes = sorted(self.escape_sizes)
         data["escape/N"] = np.stack([pieces[f"escape N={n}"]["off"] for n in sizes], 1)
@@ -170,13 +170,6 @@ class StrongInvariance(Experiment):
         for what in ("off2", "rmd2", "gaps"):
             data[f"single/{what}"] = np.stack([pieces[f"single N={n}"][what] for n in sorted(self.single)], 1)
         return data
-
-    @staticmethod
-    def _rows(pieces, teacher: str, n: int, what: str) -> np.ndarray:
-        mine = {
-            int(part.split()[3].split("-")[0]): p for part, p in pieces.items() if part.startswith(f"{teacher} N={n} ")
-        }
-        return np.concatenate([mine[first][what] for first in sorted(mine)])
 
     def _grids(self) -> dict[str, np.ndarray]:
         sizes = np.array(sorted(self.escape_sizes), float)

@@ -100,7 +100,7 @@ class WeakInvariance(Experiment):
         paths = flow(
             published.fields(task, self.tau, exact=self.augmentation == "exact"),
             published.steppers(self.temperature, projected=False),
-            _starts(keys, n),
+            published.drawn(keys, n, strong=False),
             key=keys,
             dt=self.alpha / n,
             steps=round(self.horizon * n),
@@ -130,16 +130,9 @@ class WeakInvariance(Experiment):
         for teacher in TEACHERS:
             for what in ("asymmetry", "teacher", "ideal", "coupled", "rmd2"):
                 data[f"{teacher}/{what}"] = np.stack(
-                    [self._rows(pieces, teacher, n, what) for n in sorted(self.sizes)], axis=1
+                    [published.rows(pieces, teacher, n, what) for n in sorted(self.sizes)], axis=1
                 )
         return data
-
-    @staticmethod
-    def _rows(pieces, teacher: str, n: int, what: str) -> np.ndarray:
-        mine = {
-            int(part.split()[3].split("-")[0]): p for part, p in pieces.items() if part.startswith(f"{teacher} N={n} ")
-        }
-        return np.concatenate([mine[first][what] for first in sorted(mine)])
 
     def slopes(self, data) -> dict[str, Slope]:
         """The fitted log-log slopes in N that the verdicts judge, each with its band."""
@@ -291,11 +284,6 @@ class WeakInvariance(Experiment):
             "ever closer as N grows (Theorem 4); DA and plain training part for good under an arbitrary teacher."
         )
         return Panel("DA against FA, particle by particle", caption, draw, size=(9.6, 4.0))
-
-
-@eqx.filter_jit
-def _starts(keys, n: int) -> dict[str, Cloud]:
-    return jax.vmap(lambda key: published.starts(jax.random.fold_in(key, n), n, strong=False))(keys)
 
 
 @eqx.filter_jit
