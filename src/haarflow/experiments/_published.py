@@ -90,11 +90,14 @@ def starts(
     return {name: flat if strong or name == "EA" else weak for name in SCHEMES}
 
 
-def drawn(keys: Key[Array, "r"], n: int, *, strong: bool, deviation: float = 0.25) -> dict[str, Cloud]:
-    """`starts` for every key, as stacks of clouds, drawn by NumPy: compiled, they would cost seconds for each n."""
-    words = np.asarray(jax.random.key_data(keys))
-    weak = deviation * np.stack([np.random.default_rng([*word, n]).normal(size=(n, UNIT.dim)) for word in words])
-    weights = jnp.full(weak.shape[:2], 1 / n)
+def drawn(keys: Key[Array, "r"], n: int, *, strong: bool, room: int = 0, deviation: float = 0.25) -> dict[str, Cloud]:
+    """`starts` for every key, as stacks of clouds, drawn by NumPy: compiled, they would cost seconds for each n.
+
+    With `room` for more, the other atoms have no mass: clouds of several sizes then share one program.
+    """
+    words, room = np.asarray(jax.random.key_data(keys)), max(n, room)
+    weak = deviation * np.stack([np.random.default_rng([*word, n]).normal(size=(room, UNIT.dim)) for word in words])
+    weights = jnp.asarray(np.tile(np.where(np.arange(room) < n, 1 / n, 0.0), (len(words), 1)))
     free, flat = Cloud(jnp.asarray(weak), weights), Cloud(jnp.asarray(weak @ PROJECTOR), weights)
     return {name: flat if strong or name == "EA" else free for name in SCHEMES}
 

@@ -115,7 +115,7 @@ class StrongInvariance(Experiment):
         problem = (
             published.fields(published.task(teacher, self.batch, atoms=10), self.tau),
             published.steppers(self.temperature, projected=True),
-            published.drawn(keys, n, strong=True),
+            published.drawn(keys, n, strong=True, room=SMALL_STEP),
         )
         steps = self.horizon * n
         paths = flow(
@@ -129,7 +129,7 @@ class StrongInvariance(Experiment):
         )
         ends = [_measure(paths[name].cloud) for name in published.SCHEMES]
         found = {what: np.stack([np.asarray(end[what], float) for end in ends], 1) for what in ends[0]}
-        ways = {name: paths[name].probes["atoms"] for name in HELD}
+        ways = {name: paths[name].probes["atoms"][:, :, :n] for name in HELD}
         found["gaps"] = np.stack([np.abs(ways[a] - ways[b]).max(axis=(1, 2, 3)) for a, b in PAIRS], 1)
         return found
 
