@@ -121,13 +121,13 @@ class Wide(Experiment):
         }
         return {
             f"DA: N |f − Qf|² at N = {largest} is at most 8 times its mean at N = {least}": below(
-                grown["DA/asymmetry"], 8
+                grown["DA/asymmetry"], 8.0
             ),
             f"FA: N |f − Qf|² at N = {largest} is at most 8 times its mean at N = {least}": below(
-                grown["FA/asymmetry"], 8
+                grown["FA/asymmetry"], 8.0
             ),
             f"N |DA − FA|², particle by particle, at N = {largest} is at most 8 times its mean at N = {least}": below(
-                grown["coupled"], 8
+                grown["coupled"], 8.0
             ),
             "EA stays on E^G: RMD² below 1e-24": below(data[f"N={largest}/EA/si"].max(), 1e-24),
             "EA is equivariant: |f − Qf|² below 1e-24": below(data[f"N={largest}/EA/asymmetry"].max(), 1e-24),
