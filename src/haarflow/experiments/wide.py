@@ -175,7 +175,8 @@ class Wide(Experiment):
                 axis.legend(loc="lower left")
 
         caption = (
-            "Left: medians by N; DA and FA follow 1/N to a hundred thousand particles, plain training stops where "
+            "Left: medians over the runs, of which there is one at the largest N and few below, so that points scatter "
+            "by a factor of a few; DA and FA fall like 1/N to a hundred thousand particles, plain training stops where "
             "its minibatches of a fixed step take over. Right: the band that certainly holds the squared relative "
             "transport distance to the symmetrised cloud; the line is its upper end. Transport between samples in "
             "four dimensions falls like 1/√N only."
