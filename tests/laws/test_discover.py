@@ -144,8 +144,18 @@ def test_the_published_example_is_found_and_its_model_trains_inside(found):
     assert float(jnp.abs(path.cloud.atoms - start.atoms).max()) > 0.01
 
 
+def test_the_rounds_of_a_tested_search_are_held_trainings(found):
+    begin, rest = jax.random.split(KEY)
+    setting = given.setting("swap of two coordinates")
+    training = Training(
+        jax.random.fold_in(rest, 0), setting.dt, setting.steps, given.REPLICATES, given.TEMPERATURE, False
+    )
+    seen = pull(setting.field, setting.start(begin), np.zeros((4, 0)), training)
+    np.testing.assert_allclose(found.history[0].sizes, excess(seen.residuals).sizes, rtol=1e-12)
+
+
 def test_data_without_the_symmetry_fill_the_space():
-    broken = given.setting("swap of two coordinates")._replace(data=published.task("arbitrary", 20))
+    broken = given.setting("swap of two coordinates")._replace(data=published.task("arbitrary", 20, atoms=10))
     found = broken.search(KEY)
     assert found.dimension == 4
     assert found.ended == "it is the whole space"
@@ -161,6 +171,9 @@ def test_the_published_procedure_runs_with_either_rule():
         assert 1 <= found.dimension <= 3
         assert found.history[-1].rmd2 <= 0.02 or found.dimension == 3
         np.testing.assert_allclose(found.basis.T @ found.basis, np.eye(found.dimension), atol=1e-12)
+    loose = small.search(KEY, stop="threshold", threshold=0.45, replicates=1)
+    assert loose.dimension == 1
+    assert loose.ended.startswith("training stays, with RMD² = ")
 
 
 def test_angles_count_the_dimensions_that_differ():

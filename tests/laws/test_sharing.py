@@ -1,5 +1,7 @@
 """Parameter sharing: read off exact and noisy subspaces of known groups, with the symmetries that fix them."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,11 @@ def test_symmetries_fix_the_subspace_and_are_all_there(name):
     np.testing.assert_array_equal(found[0].matrices()[0], np.eye(shape[0]))
     for matrix in rep.matrices():
         assert any(np.allclose(matrix.ravel(), np.frombuffer(one)) for one in seen)
+
+
+def test_interchangeable_coordinates_are_permuted_and_never_merged():
+    found = symmetries(np.ones((3, 1)) / np.sqrt(3))
+    assert sorted(tuple(one.inputs.tolist()) for one in found) == sorted(permutations(range(3)))
 
 
 def test_images_have_ten_free_pixels_and_too_many_symmetries_to_list():

@@ -150,6 +150,7 @@ MISSED = {
 }
 
 
-def setting(name: str, **options) -> Setting:
+@cache
+def setting(name: str, **options: int) -> Setting:
     """The setting of that name."""
     return {**FOUND, **MISSED}[name](**options)

@@ -127,8 +127,8 @@ class Discovery(Experiment):
             made = given.setting(name)
             return made._replace(steps=self.digit_steps) if name == DIGITS else made
         made = given.setting(name, particles=self.particles, horizon=self.horizon)
-        teacher = "arbitrary" if self.fault == "arbitrary teacher" else "weak"
-        return made._replace(data=published.task(teacher, 20))
+        broken = made._replace(data=published.task("arbitrary", 20, atoms=10))
+        return broken if self.fault == "arbitrary teacher" else made
 
     def find(self, key, name: str) -> practice.Discovery:
         """One discovery as shipped."""
