@@ -1,10 +1,10 @@
 """A flow divided among devices, or among processes, is the same flow; and no device ever holds the whole cloud."""
 
 import os
+import re
 import runpy
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import jax
@@ -28,11 +28,11 @@ def ran(words, **more):
     return done.stdout
 
 
-@cache
-def alone(folder):
+def alone(folder, **more):
     """The same flows in this process, on one device."""
+    folder.mkdir()
     script = runpy.run_path(str(SCRIPT))
-    return script["arrays"](script["flows"](None, folder))
+    return script["arrays"](script["flows"](None, folder, **more))
 
 
 def equal(file, expected):
@@ -42,19 +42,25 @@ def equal(file, expected):
             np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-10, err_msg=name)
 
 
-def test_two_devices_give_the_flow_of_one(tmp_path):
-    said = ran([str(SCRIPT), str(tmp_path / "out.npz")], **TWO).splitlines()
-    assert said == ["1 processes, 2 devices", "['all-reduce']"]
-    (tmp_path / "alone").mkdir()
+def collectives(folder):
+    """What the devices tell each other in the program of the loop, as the compiler wrote it down."""
+    (program,) = folder.glob("*jit__advance*.cpu_after_optimizations.txt")
+    return set(re.findall(r" (all-gather|all-reduce|all-to-all|collective-permute)\(", program.read_text()))
+
+
+def test_two_devices_give_the_flow_of_one_and_hold_no_others_particles(tmp_path):
+    dump = f" --xla_dump_to={tmp_path} --xla_dump_hlo_as_text --xla_dump_hlo_module_re=.*_advance.*"
+    said = ran([str(SCRIPT), str(tmp_path / "out.npz")], **{**TWO, "XLA_FLAGS": TWO["XLA_FLAGS"] + dump})
+    assert said == "1 processes, 2 devices\n"
     equal(tmp_path / "out.npz", alone(tmp_path / "alone"))
+    assert collectives(tmp_path) == {"all-reduce"}
 
 
 @pytest.mark.slow
 def test_two_processes_give_the_flow_of_one(tmp_path):
-    words = ["-m", "haarflow", "launch", "--processes", "2", str(SCRIPT), str(tmp_path / "out.npz")]
+    words = ["-m", "haarflow", "launch", "--processes", "2", str(SCRIPT), str(tmp_path / "out.npz"), "jumping"]
     assert ran(words, JAX_ENABLE_X64="1", XLA_FLAGS="").splitlines()[-1] == "2 processes, 2 devices"
-    (tmp_path / "alone").mkdir()
-    equal(tmp_path / "out.npz", alone(tmp_path / "alone"))
+    equal(tmp_path / "out.npz", alone(tmp_path / "alone", jumping=True))
 
 
 @pytest.mark.slow

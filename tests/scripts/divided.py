@@ -1,6 +1,5 @@
-"""Flows for the tests of sharding: `divided.py OUT.npz` runs them on all devices and says how they were divided."""
+"""Flows for the tests of sharding: `divided.py OUT.npz [jumping]` runs them on all devices there are."""
 
-import re
 import sys
 from pathlib import Path
 
@@ -10,8 +9,6 @@ import numpy as np
 import optax
 
 import haarflow as hf
-from haarflow.dynamics import flow as loop
-from haarflow.dynamics.shards import mesh_of
 from haarflow.models import blocks
 
 KEY = jax.random.key(3)
@@ -20,22 +17,22 @@ XS = jax.random.normal(jax.random.key(5), (16, 3), jnp.float32).astype(float)
 RISK = hf.Risk(UNIT, hf.Sample(XS, jnp.sin(XS[:, :1]), size=8)) + hf.Penalty(1e-3)
 CLOUD = hf.uniform(jax.random.normal(jax.random.key(1), (24, 5), jnp.float32).astype(float))
 GROWING, NOISY = hf.Descend(RISK, growth=0.3), hf.Noisy(hf.Euler(), 1e-2)
-FIELDS = {"adam": hf.Descend(RISK), "jumping": GROWING}
-SCHEMES = {"adam": hf.Noisy(hf.Optax(optax.adam(0.1)), 1e-2), "jumping": hf.BirthDeath(NOISY)}
+FIELDS = {"adam": hf.Descend(RISK), "growing": GROWING}
+SCHEMES = {"adam": hf.Noisy(hf.Optax(optax.adam(0.1)), 1e-2), "growing": NOISY}
 PROBES = {"mean": lambda cloud: cloud.mean(), "first": lambda cloud: cloud.atoms[:, 0]}
 
 
-def flows(devices, folder):
-    """Two lanes under two keys, read again from their checkpoint; then growth and noise in blocks of particles."""
+def flows(devices, folder, *, jumping=False):
+    """Two lanes under two keys in blocks of particles, read again from their checkpoint; if asked, birth and death."""
     options = {"dt": 0.1, "steps": 30, "every": 10, "devices": devices, "probes": PROBES}
+    usual = blocks.SUMMED, blocks.AT_ONCE
+    blocks.SUMMED = blocks.AT_ONCE = 8 * 6
     for _ in range(2):
         place = Path(folder) / "place.npz"
         lanes = hf.flow(FIELDS, SCHEMES, CLOUD, key=jax.random.split(KEY), checkpoint=place, **options)
-    usual = blocks.SUMMED, blocks.AT_ONCE
-    blocks.SUMMED = blocks.AT_ONCE = 8 * 6
-    jax.clear_caches()
-    lanes["blocks"] = hf.flow(GROWING, NOISY, CLOUD, key=KEY, **options)
     blocks.SUMMED, blocks.AT_ONCE = usual
+    if jumping:
+        lanes["jumping"] = hf.flow(GROWING, hf.BirthDeath(NOISY), CLOUD, key=KEY, **options)
     return lanes
 
 
@@ -51,24 +48,11 @@ def arrays(found):
     return kept
 
 
-def collectives():
-    """What the devices tell each other in the program of a flow in blocks."""
-    blocks.SUMMED = blocks.AT_ONCE = 8 * 6
-    jax.clear_caches()
-    dt, lanes = jnp.asarray(0.1), loop._lanes(GROWING, NOISY, KEY)
-    state = loop._divided(loop._start(lanes, CLOUD, KEY, dt), mesh_of(2), axis=0)
-    lowered = loop._advance.lower(lanes, state, KEY, dt, loop.constant, np.asarray(0), np.asarray(9))
-    program = lowered.compile().compiled.as_text()
-    return sorted(set(re.findall(r" (all-gather|all-reduce|all-to-all|collective-permute)\(", program)))
-
-
 if __name__ == "__main__":
-    out = Path(sys.argv[1])
-    found = flows(jax.device_count(), out.parent)
+    out, *more = map(Path, sys.argv[1:])
+    found = flows(jax.device_count(), out.parent, jumping=bool(more))
     kept = arrays(found)
-    spread = len(found["blocks"].cloud.atoms.sharding.device_set)
+    spread = len(found["growing"].cloud.atoms.sharding.device_set)
     print(f"{jax.process_count()} processes, {spread} devices")
-    if jax.process_count() == 1:
-        print(collectives())
     if jax.process_index() == 0:
         np.savez(out, **kept)
