@@ -52,7 +52,7 @@ class WeakInvariance(Experiment):
 
     tour_included: ClassVar[bool] = True
 
-    sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (100, 200, 500, 1000)
+    sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (100, 500, 1000)
     repetitions: Count = 80
     alpha: Positive = 50.0
     tau: NonNegative = 1e-4
@@ -61,7 +61,7 @@ class WeakInvariance(Experiment):
     horizon: Positive = 0.5
     augmentation: Literal["exact", "random"] = "random"
     inputs: Count = 500
-    exact_up_to: Count = 500
+    exact_up_to: Count = 100
 
     @classmethod
     def full(cls):

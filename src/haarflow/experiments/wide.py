@@ -31,7 +31,7 @@ class Wide(Experiment):
     Published parameters: sigmoid(z x) with the swap of coordinates, X ~ N(0, 16 I), loss |y − ŷ|², penalty 1e-4 |z|²
     (here `Penalty(2e-4)`), temperature 1e-6, batch 20, WI teacher, starts N(0, 1/16), EA from their projection. The
     published step 50/N would need 20 N = 2 000 000 steps. Full mode follows the flow with the step 0.05 that N = 1000
-    has, over the whole horizon t = 1000 (20 000 steps); quick mode with the step 0.1 of N = 500 over the first ten
+    has, over the whole horizon t = 1000 (20 000 steps); quick mode with the step 0.1 of N = 500 over the first six
     units of time, in which the cloud takes its shape. The schemes share start, data and noise; at the largest N they
     are trained once, two by two. Smaller clouds are repeated, up to 16 times, until they hold 16 000 particles.
 
@@ -46,7 +46,7 @@ class Wide(Experiment):
     particles: Count = 100_000
     smaller: Annotated[tuple[Count, ...], Field(min_length=1)] = (1000, 10_000)
     step: Positive = 0.1
-    steps: Count = 100
+    steps: Count = 60
     tau: NonNegative = 1e-4
     temperature: NonNegative = 1e-6
     batch: Count = 20
