@@ -109,7 +109,7 @@ def reproduce(
         missing[outcome.name] = str(outcome.problem)
         if outcome.record:
             del missing[outcome.name]
-            sections.append(report.section(outcome.record))
+            sections.append(outcome.section)
         report.write(out, sections, missing)
 
     outcomes = _sweep(experiments, seed, out, workers, ended)
@@ -218,7 +218,7 @@ def _sweep(experiments: list[Any], seed: int, out: Path, workers: int, after: An
     machine.prepare()
     jobs = [sweep.job(experiment, seed, out) for experiment in experiments]
     with progress.watcher(len(jobs)) as watch:
-        options = {"after": after} if after else {}
+        options = {"after": after, "draw": True} if after else {}
         return sweep.sweep(jobs, count=workers, watch=watch, **options)
 
 

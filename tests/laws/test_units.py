@@ -52,6 +52,19 @@ def test_feedback_is_the_derivative_of_the_total(unit):
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("name", ["sigmoid", "tanh", "relu", "erf"])
+def test_feedback_of_large_clouds_is_that_of_small_ones(name):
+    """Past the cache a dense unit sums sample by sample; in two halves it does not."""
+    unit = Dense(2, 2, name)
+    thetas, xs = points(unit, n=8000)
+    weights = jnp.linspace(-1.0, 2.0, 8000)
+    slopes = jnp.sin(unit.total(weights, thetas, xs))
+    whole = unit.feedback(weights, thetas, xs, jnp.sin)
+    halves = [unit.feedback(weights[:4000], thetas[i : i + 4000], xs, lambda _: slopes) for i in (0, 4000)]
+    for found, *parts in zip(whole, *halves, strict=True):
+        np.testing.assert_allclose(found, jnp.concatenate(parts), rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 @pytest.mark.parametrize("make", [Cyclic, Symmetric])
 def test_units_are_jointly_equivariant(unit, make):

@@ -14,7 +14,8 @@ from haarflow.algebra.reps import Rep, trivial
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 from haarflow.models import blocks
-from haarflow.models.activations import activation
+from haarflow.models.activations import activation, evaluated
+from haarflow.settling import settled
 
 
 class Unit(eqx.Module):
@@ -140,7 +141,9 @@ def refuse_unless_equivariant(unit: Unit, on_x: Rep, on_y: Rep, on_theta: Rep):
         )
 
 
-_FEW = 4
+_FEW = 4  # inputs
+_UNROLLED = 64  # samples
+_CACHED = 4096  # particles, about, whose evaluations stay near the processor
 
 
 class Dense(Unit):
@@ -168,10 +171,12 @@ class Dense(Unit):
     # particles last, where they are many and contiguous: (c, b, n).
 
     def _before(self, thetas, xs):
-        turned = jnp.einsum("qp,np->qn", np.eye(self.dim, dtype=thetas.dtype), thetas)  # settled, see settling.py
-        z = turned.reshape(self.outputs, self.inputs, -1)
+        z = self._turned("qp,np->qn", thetas).reshape(self.outputs, self.inputs, -1)
         terms = [xs[None, :, j, None] * z[:, j, None, :] for j in range(self.inputs)]
         return sum(terms[1:], terms[0])
+
+    def _turned(self, how, array):
+        return jnp.einsum(how, np.eye(self.dim, dtype=array.dtype), array)  # settled, see settling.py
 
     def total(self, weights, thetas, xs):
         if self.inputs > _FEW:
@@ -182,13 +187,19 @@ class Dense(Unit):
     def feedback(self, weights, thetas, xs, answer):
         if self.inputs > _FEW:
             return super().feedback(weights, thetas, xs, answer)
-        before = self._before(thetas, xs)
-        values, back = jax.vjp(activation(self.activation), before)
-        rows = values.reshape(-1, len(thetas))
-        slopes = answer((rows @ weights).reshape(self.outputs, -1).T).T
-        (steepness,) = back(jnp.ones_like(before))
-        gradient = jnp.einsum("cbd,cbn->cdn", slopes[:, :, None] * xs[None], steepness)
-        return slopes.ravel() @ rows, gradient.reshape(self.dim, -1).T
+        core, kept, slope, scale, shift = evaluated(self.activation, self._before(thetas, xs))
+        rows = core.reshape(-1, len(thetas))
+        outputs = scale * (rows @ weights) + shift * jnp.sum(weights)
+        slopes = answer(outputs.reshape(self.outputs, -1).T).T
+        pulls = slopes[:, :, None] * xs[None]
+        if len(thetas) > _CACHED and len(xs) <= _UNROLLED:
+            # Sample by sample, in one pass over what was kept: the steepness is never an array of its own.
+            pulls = settled(pulls)
+            terms = [pulls[:, b, :, None] * slope(kept[:, b])[:, None] for b in range(len(xs))]
+            gradient = self._turned("qp,qn->np", sum(terms[1:], terms[0]).reshape(self.dim, -1))
+        else:
+            gradient = jnp.einsum("cbd,cbn->cdn", pulls, slope(kept)).reshape(self.dim, -1).T
+        return scale * (slopes.ravel() @ rows) + shift * jnp.sum(slopes), gradient
 
     def joint(self, on_x, on_y):
         return on_x.hom(on_y)
@@ -217,11 +228,24 @@ class Perceptron(Unit):
         return a * activation(self.activation)(w @ x + b)
 
     def many(self, thetas, xs):
+        hidden = activation(self.activation)(thetas @ self._padded(xs).T)
+        return thetas[:, : self.outputs, None] * hidden[:, None, :]
+
+    def _padded(self, xs):
         # One product with the inputs padded to (0, x, 1): whole rows of parameters, nothing sliced or copied.
         b = xs.shape[0]
-        padded = jnp.concatenate([jnp.zeros((b, self.outputs), xs.dtype), xs, jnp.ones((b, 1), xs.dtype)], axis=1)
-        hidden = activation(self.activation)(thetas @ padded.T)
-        return thetas[:, : self.outputs, None] * hidden[:, None, :]
+        return jnp.concatenate([jnp.zeros((b, self.outputs), xs.dtype), xs, jnp.ones((b, 1), xs.dtype)], axis=1)
+
+    def feedback(self, weights, thetas, xs, answer):
+        padded, a = self._padded(xs), thetas[:, : self.outputs]
+        core, kept, slope, scale, shift = evaluated(self.activation, thetas @ padded.T)
+        mass = weights[:, None] * a
+        outputs = scale * (mass.T @ core) + shift * jnp.sum(mass, axis=0)[:, None]
+        slopes = answer(outputs.T)
+        inner = scale * (core @ slopes) + shift * jnp.sum(slopes, axis=0)[None]
+        terms = [a[:, c, None] * slopes[None, :, c] for c in range(self.outputs)]
+        gradient = (sum(terms[1:], terms[0]) * slope(kept)) @ padded
+        return jnp.sum(a * inner, axis=1), gradient.at[:, : self.outputs].set(inner)
 
     def joint(self, on_x, on_y):
         return on_y + on_x + trivial(on_x.group)

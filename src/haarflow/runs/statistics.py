@@ -1,5 +1,6 @@
 """Numbers drawn from repetitions: slopes on log-log axes, with the band that repetitions allow."""
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ def slope(sizes: Any, values: Any, *, centre: str = "median", confidence: float 
         return Slope(value, np.nan, np.nan, level)
     if len(values) == 1:
         return Slope(value, value - spread, value + spread, level)
-    low, high = _band(sizes, values, middle, confidence)
+    low, high = _band(sizes.tobytes(), values.tobytes(), len(sizes), centre, confidence)
     return Slope(value, low, high, level)
 
 
@@ -50,8 +51,13 @@ def _fit(sizes: Float[np.ndarray, " s"], centres: Float[np.ndarray, " s"]) -> tu
     return float(fit.slope), float(fit.intercept), spread
 
 
-def _band(sizes: Any, values: Any, middle: Any, confidence: float) -> tuple[float, float]:
+@functools.lru_cache(maxsize=1024)
+def _band(sizes_: bytes, values_: bytes, count: int, centre: str, confidence: float) -> tuple[float, float]:
+    """Resampled once, for the verdict and for the pictures that show it."""
     from scipy.stats import bootstrap
+
+    sizes, middle = np.frombuffer(sizes_), CENTRES[centre]
+    values = np.frombuffer(values_).reshape(-1, count)
 
     def resampled(rows: Any, axis: int) -> Any:
         """The slopes of many resamples at once; rows is (..., repetitions)."""

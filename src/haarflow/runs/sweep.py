@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from haarflow.errors import Refusal
-from haarflow.runs import judge, ledger, machine, workers
+from haarflow.runs import judge, ledger, machine, report, workers
 from haarflow.runs.config import command_of
 from haarflow.runs.experiment import Experiment
 from haarflow.runs.progress import Silent
@@ -25,6 +25,7 @@ class Job:
     home: Path
     label: str
     left: set[str] = field(default_factory=set)
+    recorded: bool = False
 
     @property
     def name(self) -> str:
@@ -44,6 +45,7 @@ class Outcome:
     name: str
     record: ledger.Record | None = None
     problem: Exception | None = None
+    section: report.Section | None = None
 
 
 def job(experiment: Experiment, seed: int, out: Path, label: str = "") -> Job:
@@ -59,33 +61,42 @@ def sweep(
     watch: Silent | None = None,
     after: Callable[[Outcome], None] = lambda outcome: None,
     crew: Any = None,
+    draw: bool = False,
 ) -> list[Outcome]:
-    """Run the jobs on `count` worker processes (0: in this one) or by another crew; `after` hears each one end."""
+    """Run the jobs on `count` worker processes (0: in this one) or by another crew; `after` hears each one end.
+
+    With `draw` the outcomes have their sections of a report, drawn by whoever wrote the record.
+    """
     watch = watch or Silent()
     outcomes: dict[str, Outcome] = {}
 
-    def ended(job: Job, record: ledger.Record | None, problem: Exception | None, words: str) -> None:
-        outcomes[str(job.home)] = Outcome(job.label, record, problem)
+    def ended(job: Job, words: str, **found: Any) -> None:
+        outcomes[str(job.home)] = Outcome(job.label, **found)
         watch.end(job.label, words)
         after(outcomes[str(job.home)])
 
     with contextlib.ExitStack() as stack:
         tasks: deque[tuple[Job, str | None]] = deque()
+        to_draw: list[tuple[Job, str | None]] = []
         for job in {str(job.home): job for job in jobs}.values():
             if not ledger.finished(job.home):
                 stack.enter_context(ledger.lock(job.home, lambda job=job: watch.note(_busy(job))))
             try:
                 record = _begin(job, watch)
             except Refusal as problem:
-                ended(job, None, problem, str(problem))
+                ended(job, str(problem), problem=problem)
                 continue
-            if record:
-                ended(job, record, None, "already recorded")
+            job.recorded = record is not None
+            if record and draw:
+                to_draw.append((job, None))
+            elif record:
+                ended(job, "already recorded", record=record)
             else:
                 tasks += [(job, part) for part in job.experiment.parts() if part in job.left] or [(job, None)]
+        tasks += to_draw
         if tasks:
             crew = stack.enter_context(crew or workers.Crew(count, watch.moved))
-            _work(tasks, crew, watch, ended)
+            _work(tasks, crew, watch, ended, draw)
     return [outcomes[str(job.home)] for job in jobs]
 
 
@@ -109,7 +120,7 @@ def _begin(job: Job, watch: Silent) -> ledger.Record | None:
     return None
 
 
-def _work(tasks: deque, crew: Any, watch: Silent, ended: Callable[..., None]) -> None:
+def _work(tasks: deque, crew: Any, watch: Silent, ended: Callable[..., None], draw: bool) -> None:
     """Keep every worker busy until no task is left; a job's last part is followed by its conclusion."""
     running: dict[Future, tuple[Job, str | None]] = {}
     failed: set[str] = set()
@@ -117,7 +128,7 @@ def _work(tasks: deque, crew: Any, watch: Silent, ended: Callable[..., None]) ->
         while tasks and len(running) < crew.slots:
             job, part = tasks.popleft()
             if str(job.home) not in failed:
-                running[_submit(crew, job, part)] = (job, part)
+                running[_submit(crew, job, part, draw)] = (job, part)
         for future in wait(running, return_when=FIRST_COMPLETED).done:
             job, part = running.pop(future)
             problem = future.exception()
@@ -125,10 +136,11 @@ def _work(tasks: deque, crew: Any, watch: Silent, ended: Callable[..., None]) ->
                 raise workers.Stopped(_death([(job, part), *running.values()])) from None
             if problem is not None and str(job.home) not in failed:
                 failed.add(str(job.home))
-                ended(job, None, problem, "stopped")
+                ended(job, "stopped", problem=problem)
             elif problem is None and part is None:
                 record = ledger.read(job.home)
-                ended(job, record, None, "holds" if record.holds else "does not hold")
+                words = "already recorded" if job.recorded else "holds" if record.holds else "does not hold"
+                ended(job, words, record=record, section=future.result())
             elif problem is None:
                 watch.done(job.label, str(part))
                 job.left.discard(str(part))
@@ -136,9 +148,9 @@ def _work(tasks: deque, crew: Any, watch: Silent, ended: Callable[..., None]) ->
                     tasks.appendleft((job, None))
 
 
-def _submit(crew: Any, job: Job, part: str | None) -> Future:
+def _submit(crew: Any, job: Job, part: str | None, draw: bool) -> Future:
     if part is None:
-        return crew.finish(job.name, job.config, job.seed, job.home, command_of(job.experiment, job.seed))
+        return crew.finish(job.name, job.config, job.seed, job.home, command_of(job.experiment, job.seed), draw)
     return crew.run_part(job.name, job.config, job.seed, part, job.home, job.label)
 
 

@@ -48,13 +48,15 @@ def compute(name: str, config: str, seed: int, part: str) -> tuple[dict[str, Any
     return arrays, {"seconds": watch.seconds, "memory": machine.peak_memory(), "versions": machine.versions()}
 
 
-def finish(name: str, config: str, seed: int, home: Path, command: str) -> None:
-    """Gather the parts of an experiment, judge them and write the record."""
-    from haarflow.runs import discovery, judge
+def finish(name: str, config: str, seed: int, home: Path, command: str, draw: bool) -> Any:
+    """Unless it is there, write the record: gather the parts and judge them; its section of the report, if asked."""
+    from haarflow.runs import discovery, judge, ledger, report
 
     with _guard(name, "gather", home):
         experiment = discovery.load(name).model_validate_json(config)
-        judge.conclude(experiment, seed, home, command)
+        known = ledger.finished(home)
+        record = ledger.read(home) if known else judge.conclude(experiment, seed, home, command)
+    return report.section(record) if draw else None
 
 
 def _plain(value: Any) -> Any:
