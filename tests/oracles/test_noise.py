@@ -22,6 +22,18 @@ def test_the_words_are_threefry():
     np.testing.assert_array_equal(jnp.concatenate(ours), threefry_2x32((key[0], key[1]), counters))
 
 
+def test_thirteen_rounds_have_their_published_answers():
+    """The known answers that come with Random123."""
+    for word, answer in [(0, (0x9D1C5EC6, 0x8BD50731)), (0xFFFFFFFF, (0xFD36D048, 0x2D17272C))]:
+        words = jnp.full(2, word, jnp.uint32)
+        assert tuple(map(int, threefry(words, words[0], words[1], rounds=13))) == answer
+
+
+def test_both_precisions_share_their_noise():
+    key = jax.random.key(3)
+    np.testing.assert_array_equal(gaussian(key, (50, 3), jnp.float64), gaussian(key, (50, 3)).astype(jnp.float64))
+
+
 def test_moments():
     for power, moment in [(1, 0), (2, 1), (3, 0), (4, 3), (6, 15)]:
         error = np.std(Z**power) / np.sqrt(M)
