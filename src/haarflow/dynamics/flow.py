@@ -26,7 +26,7 @@ from haarflow.dynamics.shards import agreed, divided, everywhere, mesh_of, whole
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 
-_LOOK_UP = 0.2  # seconds, about, between two looks at the numbers: to check them, to save, to tell the progress
+_LOOK_UP = 0.5  # seconds, about, between two looks at the numbers: to check them, to save, to tell the progress
 
 
 class Diverged(UserWarning):

@@ -245,7 +245,11 @@ class Perceptron(Unit):
         inner = scale * (core @ slopes) + shift * jnp.sum(slopes, axis=0)[None]
         terms = [a[:, c, None] * slopes[None, :, c] for c in range(self.outputs)]
         gradient = (sum(terms[1:], terms[0]) * slope(kept)) @ padded
-        return jnp.sum(a * inner, axis=1), gradient.at[:, : self.outputs].set(inner)
+        if self.outputs == 1:  # one value for a row: the compiler fuses this into whatever uses the gradient
+            gradient = jnp.where((jnp.arange(self.dim) == 0)[None], inner, gradient)
+        else:
+            gradient = gradient.at[:, : self.outputs].set(inner)
+        return jnp.sum(a * inner, axis=1), gradient
 
     def joint(self, on_x, on_y):
         return on_y + on_x + trivial(on_x.group)
