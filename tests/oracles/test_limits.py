@@ -59,6 +59,12 @@ def test_attraction_and_confinement_settle_on_the_known_atoms():
     assert optimality_gap(energy, uniform(np.array([[0.5], [1.5]])), places) > 0.1
 
 
+def test_the_gap_is_to_the_lowest_place_or_atom():
+    """Psi = 5θ² is 35 on average over the line's atoms, 1.25 at ½, and 5 at the lower atom."""
+    np.testing.assert_allclose(optimality_gap(RISK, LINE, jnp.array([[0.5], [2.0]])), 35 - 1.25)
+    np.testing.assert_allclose(optimality_gap(RISK, LINE, jnp.array([[2.0]])), 35 - 5)
+
+
 def test_refusals():
     with pytest.raises(Refusal, match="half-square Risk over a whole Sample; got the loss square over Sample"):
         pairwise(Risk(RISK.unit, RISK.data, "square"))
