@@ -39,6 +39,15 @@ from haarflow.dynamics.limits import pairwise as pairwise
 from haarflow.dynamics.limits import sampling_excess as sampling_excess
 from haarflow.dynamics.limits import settle as settle
 from haarflow.dynamics.limits import weak_rate as weak_rate
+from haarflow.dynamics.oracles import Bowl as Bowl
+from haarflow.dynamics.oracles import QuadraticRisk as QuadraticRisk
+from haarflow.dynamics.oracles import frozen_flow as frozen_flow
+from haarflow.dynamics.oracles import frozen_fluctuation as frozen_fluctuation
+from haarflow.dynamics.oracles import gaussian_flow as gaussian_flow
+from haarflow.dynamics.oracles import quadratic_flow as quadratic_flow
+from haarflow.dynamics.oracles import quadratic_fluctuation as quadratic_fluctuation
+from haarflow.dynamics.oracles import quadratic_sampling as quadratic_sampling
+from haarflow.dynamics.oracles import replicator as replicator
 from haarflow.dynamics.schemes import Adaptive as Adaptive
 from haarflow.dynamics.schemes import Euler as Euler
 from haarflow.dynamics.schemes import Heun as Heun
@@ -56,6 +65,9 @@ from haarflow.learning.optima import optimum as optimum
 from haarflow.learning.risks import Functional as Functional
 from haarflow.learning.risks import Penalty as Penalty
 from haarflow.learning.risks import Risk as Risk
+from haarflow.learning.sphere import ReluRisk as ReluRisk
+from haarflow.learning.sphere import relu_distance as relu_distance
+from haarflow.learning.sphere import relu_kernel as relu_kernel
 from haarflow.learning.symmetry import asymmetry as asymmetry
 from haarflow.learning.symmetry import augment as augment
 from haarflow.learning.symmetry import average as average

@@ -19,7 +19,7 @@ from haarflow.dynamics.oracles import (
     quadratic_sampling,
     replicator,
 )
-from haarflow.dynamics.schemes import Adaptive, Euler, Noisy
+from haarflow.dynamics.schemes import Adaptive, Euler, Heun, Noisy
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Penalty, Risk
@@ -80,7 +80,7 @@ def test_gaussians_stay_gaussian_at_random_parameters(seed):
         runs = zip(np.asarray(path.cloud.atoms), np.asarray(path.cloud.weights), strict=True)
         found = np.stack([_moments(*run) for run in runs])
         sigma = found.std(0, ddof=1) / 4
-        assert (np.abs(found.mean(0) - exact) < 4 * sigma + 2 * np.abs(euler - exact) + 1e-3).all(), name
+        assert (np.abs(found.mean(0) - exact) < 4 * sigma + 2 * np.abs(euler - exact)).all(), name
         assert (sigma < 0.03).all()
 
 
@@ -97,8 +97,8 @@ def test_the_covariance_equation_has_its_closed_form():
     """Without noise, growth alone adds alpha t H to the precision."""
     bowl = Bowl(np.array([[2.0, 0.5], [0.5, 1.0]]), np.zeros(2), np.zeros((2, 2)))
     S0 = np.array([[1.0, 0.2], [0.2, 0.5]])
-    _, S = gaussian_flow(bowl, jnp.zeros(2), jnp.asarray(S0), times=jnp.array([0.0, 1.5]), transport=0.0, alpha=0.7)
-    np.testing.assert_allclose(S[1], np.linalg.inv(np.linalg.inv(S0) + 0.7 * 1.5 * np.asarray(bowl.H)), rtol=1e-8)
+    _, S = gaussian_flow(bowl, jnp.zeros(2), jnp.asarray(S0), times=jnp.array([1.5]), transport=0.0, alpha=0.7)
+    np.testing.assert_allclose(S[0], np.linalg.inv(np.linalg.inv(S0) + 0.7 * 1.5 * np.asarray(bowl.H)), rtol=1e-8)
 
 
 def test_the_quadratic_risk_is_the_mean_over_gaussian_inputs():
@@ -116,7 +116,7 @@ def test_the_quadratic_risk_is_the_mean_over_gaussian_inputs():
 def test_particles_follow_the_matrix_at_every_width():
     cloud = uniform(jax.random.normal(KEY, (7, 4)) / 2)
     path = flow(
-        Descend(QuadraticRisk(TARGET)), Adaptive(), cloud, key=KEY, dt=0.5, steps=2, probes={"S": _second}, every=1
+        Descend(QuadraticRisk(TARGET)), Adaptive(), cloud, key=KEY, dt=0.25, steps=4, probes={"S": _second}, every=1
     )
     exact = quadratic_flow(_second(cloud), jnp.asarray(TARGET), times=jnp.asarray(path.times))
     np.testing.assert_allclose(path.probes["S"], exact, atol=1e-7)
@@ -134,18 +134,27 @@ def test_the_fluctuation_of_quadratic_units():
     np.testing.assert_allclose(quadratic_sampling(jnp.eye(4)[None] / 4), [3.0], rtol=1e-12)
 
 
-def test_the_fluctuation_is_that_of_many_starts():
-    """A lopsided start, n = 4000, 2000 draws: 2.5% is one sigma, the bound 4.4 of them, O(1/n) bias below 1%."""
-    from scipy.stats import wishart
-
-    root = np.array([[0.8, 0.0], [0.3, 0.4]])
-    start, target, times = root @ root.T, np.diag([1.0, 0.3]), jnp.array([0.0, 0.1, 0.4])
-    starts = wishart(4000, start / 4000, seed=np.random.default_rng(0)).rvs(2000)
-    ends = jax.jit(jax.vmap(lambda S: quadratic_flow(S, jnp.asarray(target), times=times)))(starts)
-    gaps = np.asarray(ends - quadratic_flow(jnp.asarray(start), jnp.asarray(target), times=times)[None])
-    found = 4000 * np.mean(np.trace(gaps, axis1=2, axis2=3) ** 2 + 2 * (gaps**2).sum((2, 3)), 0)
-    exact = quadratic_fluctuation(jnp.asarray(start), jnp.asarray(target), times=times)
-    np.testing.assert_allclose(found, exact, rtol=0.11)
+def test_the_fluctuation_is_wishart_noise_carried_by_the_flow():
+    """A lopsided start: finite differences of the flow along every E_ij + E_ji, with Wishart's covariance
+    `E M_ij M_kl = S_ik S_jl + S_il S_jk` of n (S_n − S)."""
+    root = np.array([[0.8, 0, 0, 0], [0.3, 0.4, 0, 0], [0, -0.2, 0.5, 0], [0.1, 0, 0.2, 0.3]])
+    start, times, step = root @ root.T, jnp.array([0.0, 0.05, 0.1, 0.4, 0.8]), 1e-4
+    places = list(zip(*np.triu_indices(4), strict=True))
+    moved = []
+    for i, j in places:
+        bump = np.zeros((4, 4))
+        bump[i, j] = bump[j, i] = step
+        ends = [quadratic_flow(jnp.asarray(S), jnp.asarray(TARGET), times=times) for S in (start + bump, start - bump)]
+        moved.append(np.asarray(ends[0] - ends[1]) / (2 * step))
+    covariance = np.array(
+        [[start[i, k] * start[j, m] + start[i, m] * start[j, k] for k, m in places] for i, j in places]
+    )
+    pairs = np.einsum("akij,bkij->kab", moved, moved)
+    traces = np.trace(moved, axis1=2, axis2=3)
+    found = np.einsum("ab,kab->k", covariance, 2 * pairs + np.einsum("ak,bk->kab", traces, traces))
+    np.testing.assert_allclose(
+        quadratic_fluctuation(jnp.asarray(start), jnp.asarray(TARGET), times=times), found, rtol=1e-5
+    )
 
 
 def test_frozen_features_train_linearly():
@@ -154,10 +163,10 @@ def test_frozen_features_train_linearly():
     atoms = jax.random.normal(KEY, (6, 4)).at[:, 0].set(0.0)
     risk = Risk(unit, Sample(xs, ys[:, None])) + Penalty(ridge, lambda theta: theta[0] ** 2 / 2)
     field = restrict(Descend(risk), np.diag([1.0, 0.0, 0.0, 0.0]))
-    end = flow(field, Adaptive(), uniform(atoms), key=KEY, dt=1.0, steps=3).cloud
+    end = flow(field, Heun(), uniform(atoms), key=KEY, dt=0.005, steps=600).cloud
     outputs = jnp.mean(unit.many(end.atoms, jnp.asarray(xs))[:, 0], axis=0)
     features = unit.many(atoms.at[:, 0].set(1.0), jnp.asarray(xs))[:, 0]
-    np.testing.assert_allclose(outputs, frozen_flow(features, ys, times=jnp.array([3.0]), ridge=ridge)[0], atol=1e-8)
+    np.testing.assert_allclose(outputs, frozen_flow(features, ys, times=jnp.array([3.0]), ridge=ridge)[0], atol=1e-5)
 
 
 def test_the_frozen_fluctuation_is_that_of_many_draws():

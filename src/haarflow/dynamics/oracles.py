@@ -62,8 +62,8 @@ def gaussian_flow(
     `m' = −(transport I + alpha S)(Hm + b + Am)`, `S' = −transport (HS + SH) − alpha SHS + 2 beta I`. With `step`, what
     Euler's method of that step makes of them: its distance from the truth is what a first-order scheme may err.
     """
-    rates = jax.tree.map(jnp.asarray, (transport, alpha, beta, step))
-    return _gaussian(bowl, jnp.asarray(mean, float), jnp.asarray(covariance, float), jnp.asarray(times, float), *rates)
+    numbers = (mean, covariance, times, transport, alpha, beta, step)
+    return _gaussian(bowl, *(None if number is None else jnp.asarray(number, float) for number in numbers))
 
 
 @eqx.filter_jit
