@@ -4,7 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from haarflow.experiments.langevin import COLD, Langevin, cold, refinement
+from haarflow.experiments._langevin import COLD, cold, refinement
+from haarflow.experiments.langevin import Langevin
 
 KEY = jax.random.key(2)
 
