@@ -67,7 +67,7 @@ class Clt(Experiment):
     ridge: Positive = 0.01
     d: Count = 16
     widths: Sizes = (32, 128)
-    wide: Count = 96
+    wide: Count = 192
     runs: Count = 20
     penalty: Positive = 0.01
     dt: Positive = 0.2
@@ -227,8 +227,8 @@ class Clt(Experiment):
             "frozen features, no ridge: after training n E|f_n − f|² is below 1e-6 of its peak": below(
                 (bare[:, -1] / bare.max(1)).max(), 1e-6
             ),
-            "frozen features, ridge: after training n E|f_n − f|² is within 10% of the stated constant": below(
-                np.abs(ridged[:, -1] / data["frozen/stated"] - 1).max(), 0.1
+            "frozen features, ridge, n = 800: after training n E|f_n − f|² is within 10% of the stated constant": below(
+                abs(ridged[at, -1] / data["frozen/stated"] - 1), 0.1
             ),
             "frozen features, ridge: from t = 1e4 to 3e5 it moves by less than 1%": below(
                 (flat.max(1) / flat.min(1) - 1).max(), 0.01
@@ -244,12 +244,7 @@ class Clt(Experiment):
             claims[f"ReLU students, {lane}: the limit is known to 10% of the fluctuation at the largest n"] = below(
                 self.unknown(data, lane), 0.1
             )
-        free, held = (data[f"{lane}/found"][:, :, -1].mean() / data[f"{lane}/level"][-1] for lane in PENALISED)
-        return claims | {
-            "ReLU students: after training, fluctuation over level is smaller interpolating than regularised": below(
-                free / held, 1.0
-            )
-        }
+        return claims
 
     def unknown(self, data, lane: str) -> float:
         """The largest share of the fluctuation, over times after the start, that the limit's own error may explain."""
@@ -287,12 +282,12 @@ class Clt(Experiment):
                 style = {"color": colour("", order), "marker": marker("", order), "linestyle": "none"}
                 left.plot(TIMES, found, label=f"n = {n}", **style)
             left.set(xlabel="time t", ylabel=r"$n\;\mathrm{E}\,|f_n(t) - f(t)|^2$", yscale="log")
-            left.legend(loc="upper right")
+            left.legend(loc="center right", bbox_to_anchor=(1.0, 0.7))
             errors = data["quadratic/found"] / np.array(self.sizes)[:, None]
             series = {f"t = {TIMES[i]:g}": errors[:, i] for i in (0, 3, 5, 9)}
             slopes(right, self.sizes, series, xlabel="particles n", ylabel=r"$\mathrm{E}\,|f_n(t) - f(t)|^2$")
             reference(right, self.sizes, -1, float(errors[0].min() / 2))
-            right.legend(title="slope", loc="lower left")
+            right.legend(title="slope", loc="center left", bbox_to_anchor=(0.0, 0.4))
 
         caption = (
             f"Quadratic units, {self.repetitions} repetitions. Left: the squared deviation times n lies on the limit "
@@ -338,9 +333,9 @@ class Clt(Experiment):
                     axis.fill_between(
                         data["times"], middle - error, middle + error, color=paint, alpha=0.18, linewidth=0
                     )
-                axis.set(xlabel="time t", title=lane, ylim=(0, None))
+                axis.set(xlabel="time t", title=lane, yscale="log")
             axes[0].set(ylabel=r"$n\;\mathrm{E}\,|f_n(t) - f(t)|^2$")
-            axes[1].legend(loc="upper right")
+            axes[1].legend(loc="center right")
 
         caption = (
             f"ReLU students of a teacher with two units, d = {self.d}, {self.runs} runs of each width, with two "
