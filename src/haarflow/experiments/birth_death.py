@@ -268,6 +268,7 @@ class BirthDeathDynamics(Experiment):
         return claims | {
             "mixture from the bad start: plain descent ends above 1e-2": above(ends["plain descent"].min(), 1e-2),
             "mixture from the bad start: cloning ends above 1e-2": above(ends["cloning"].min(), 1e-2),
+            "mixture from the bad start: re-injection ends below 1e-3": below(ends["re-injection"].max(), 1e-3),
             "mixture from the bad start: re-injection ends below a tenth of plain descent and of cloning": below(
                 ends["re-injection"].max() / min(ends["plain descent"].min(), ends["cloning"].min()), 0.1
             ),
