@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 BIN := .venv/bin
 OUT ?= results
 
-.PHONY: demo test test-slow lint gallery clean
+.PHONY: demo test test-slow lint bench gallery clean
 
 demo: .venv/ready
 	$(BIN)/haarflow reproduce --tour --out $(OUT)
@@ -23,6 +23,10 @@ lint: .venv/ready
 gallery: .venv/ready
 	$(BIN)/haarflow reproduce --quick --out $(OUT)
 	$(BIN)/python docs/make_gallery.py $(OUT)
+
+# On a quiet machine, about half an hour; `make bench BENCH=--quick` shows in minutes that it works.
+bench: .venv/ready
+	$(BIN)/python benchmarks/run.py $(BENCH)
 
 .venv/ready: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "haarflow needs Python 3.11 or newer; none was found. Write: make PYTHON=/path/to/python3.11 demo"; exit 2; }

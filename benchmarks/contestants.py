@@ -31,6 +31,7 @@ def haarflow(task: str, n: int) -> Run:
     import haarflow as hf
 
     swap = hf.natural(hf.Cyclic(2))
+    kind = np.float64 if jax.config.read("jax_enable_x64") else np.float32
     if task == WIDE:
         unit, loss = hf.Perceptron(64, 1, "tanh"), "half-square"
 
@@ -41,13 +42,36 @@ def haarflow(task: str, n: int) -> Run:
         data = hf.Stream(law, 64)
     else:
         unit, loss = hf.Dense(2, 2, "sigmoid"), "square"
-        data = hf.Teacher(unit, hf.uniform(ATOMS), 20, scale=4.0)
+        data = hf.Teacher(unit, hf.uniform(ATOMS.astype(kind)), 20, scale=4.0)
     trained = hf.average(unit, swap, swap) if task == AVERAGED else unit
     field = hf.Descend(hf.Risk(trained, data, loss) + hf.Penalty(2 * TAU))
-    cloud, key = hf.uniform(start(task, n)), jax.random.key(0)
+    cloud, key = hf.uniform(start(task, n).astype(kind)), jax.random.key(0)
 
     def run(steps):
-        path = hf.flow(field, hf.Noisy(hf.Euler(), BETA), cloud, key=key, dt=DT, steps=steps, progress=False)
+        options = {"dt": DT, "steps": steps, "progress": False, "devices": jax.device_count()}
+        path = hf.flow(field, hf.Noisy(hf.Euler(), BETA), cloud, key=key, **options)
+        path.cloud.atoms.block_until_ready()
+
+    return run
+
+
+def closed(task: str, n: int) -> Run:
+    """Ours on an orbit-closed cloud and orbit-closed data under a group of eight: whole, or reduced to its orbits."""
+    import jax
+    import jax.numpy as jnp
+
+    import haarflow as hf
+
+    plane, unit = hf.natural(hf.Hyperoctahedral(2)), hf.Dense(2, 2, "tanh")
+    xs = jax.random.normal(jax.random.key(0), (16, 2))
+    field = hf.Descend(hf.Risk(unit, hf.close(hf.Sample(xs, jnp.sin(xs)), plane, plane)))
+    cloud = hf.uniform(start(PUBLISHED, n // 8)).orbit(unit.action(plane, plane))
+    if task == "reduced":
+        small = hf.reduce(field, cloud, plane, plane)
+        field, cloud = small.field, small.cloud
+
+    def run(steps):
+        path = hf.flow(field, hf.Euler(), cloud, key=jax.random.key(0), dt=DT, steps=steps, progress=False)
         path.cloud.atoms.block_until_ready()
 
     return run

@@ -27,7 +27,7 @@ def _clock(run: contestants.Run, steps: int) -> float:
 
 def main(order: dict) -> None:
     """Every case of the order, in turn."""
-    make = (contestants.CONTESTANTS | machine.RATES)[order["who"]]
+    make = (contestants.CONTESTANTS | machine.RATES | {"closed": contestants.closed})[order["who"]]
     for task, n in order["cases"]:
         begun = time.perf_counter()
         seconds = per_step(make(task, n), seconds=order["seconds"], repeats=order["repeats"])

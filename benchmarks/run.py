@@ -1,8 +1,9 @@
 """`make bench`: the step against what people would write otherwise, against the machine, and against N.
 
 Every contestant runs in processes of its own, in an order that alternates from round to round, each allowed all
-cores; the table shows medians and ratios. PyTorch is optional: `pip install 'haarflow[bench]'`, or name another
-interpreter that has it by --torch-python.
+cores; the table shows medians and ratios. We run in three ways (one core, all cores, two devices of a core each) and
+the best one counts, as `flow` lets the user choose. PyTorch is optional: `pip install 'haarflow[bench]'`, or name
+another interpreter that has it by --torch-python. Run it on a quiet machine; `--quick` only shows that it works.
 """
 
 import argparse
@@ -24,7 +25,9 @@ CASES = [(task, n) for task in (PUBLISHED, AVERAGED) for n in (100, 1000, 5000, 
 CASES += [(WIDE, n) for n in (1000, 10_000, 100_000)]
 LADDER = [(WIDE, n) for n in (10_000, 30_000, 100_000, 300_000, 1_000_000)]
 ONE_CORE = {"NPROC": "1", "OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
-ALONE = "haarflow, one core"
+TWO_DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2 --xla_cpu_multi_thread_eigen=false"}
+OURS = {"haarflow": {}, "haarflow, one core": ONE_CORE, "haarflow, two devices": TWO_DEVICES}
+TRAINING = 100_000  # steps of the published training, in float64 at N = 5000
 
 
 def command(order: dict, python: str) -> list[str]:
@@ -32,25 +35,25 @@ def command(order: dict, python: str) -> list[str]:
     return [python, str(HERE / "measure.py"), json.dumps(order)]
 
 
-def child(order: dict, *, python: str, one_core: bool = False) -> list[dict]:
+def child(order: dict, *, python: str = sys.executable, settings: dict | None = None) -> list[dict]:
     """What a process of its own measured; a contestant that fails leaves a line and an empty answer."""
-    environment = os.environ | (ONE_CORE if one_core else {})
+    environment = os.environ | (settings or {})
     done = subprocess.run(command(order, python), env=environment, capture_output=True, text=True)
     if done.returncode:
         print(f"  {order['who']} failed: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-def present(options: argparse.Namespace) -> dict[str, tuple[str, str, bool]]:
-    """The contestants that can run here: name -> (what, interpreter, on one core); says who is missing."""
-    found = {ALONE: ("haarflow", sys.executable, True)}
-    for name in CONTESTANTS:
+def present(options: argparse.Namespace) -> dict[str, tuple[str, str, dict]]:
+    """The contestants that can run here: name -> (what, interpreter, environment); says who is missing."""
+    found = {name: ("haarflow", sys.executable, settings) for name, settings in OURS.items()}
+    for name in [name for name in CONTESTANTS if name not in OURS]:
         python = options.torch_python if NEEDS.get(name) == "torch" else sys.executable
         module = NEEDS.get(name, "numpy")
         if subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode:
             print(f"{name} is missing: {python} has no {module}. Going on without it.")
         else:
-            found[name] = (name, python, False)
+            found[name] = (name, python, {})
     return found
 
 
@@ -62,9 +65,9 @@ def race(options: argparse.Namespace, contestants: dict) -> dict[str, dict[str, 
         names = list(contestants) if turn % 2 == 0 else list(contestants)[::-1]
         for name in names:
             print(f"round {turn + 1} of {options.rounds}: {name}", flush=True)
-            what, python, one_core = contestants[name]
+            what, python, settings = contestants[name]
             order = {"who": what, "cases": cases, "seconds": options.seconds, "repeats": options.repeats}
-            for line in child(order, python=python, one_core=one_core):
+            for line in child(order, python=python, settings=settings):
                 seen[f"{line['task']} {line['n']}"][name].append(line["seconds"])
     return {case: {name: median(values) for name, values in by.items()} for case, by in seen.items()}
 
@@ -74,9 +77,9 @@ def floor(options: argparse.Namespace) -> dict[str, float]:
     cases = [case for case in CASES if case[0] == WIDE and case[1] <= options.largest]
     best = defaultdict(lambda: defaultdict(lambda: math.inf))
     for rate in ("forward", "backward", "activation", "noise"):
-        for one_core in (True, False):
+        for settings in (ONE_CORE, {}):
             order = {"who": rate, "cases": cases, "seconds": options.seconds, "repeats": options.repeats}
-            for line in child(order, python=sys.executable, one_core=one_core):
+            for line in child(order, settings=settings):
                 case = best[f"{line['task']} {line['n']}"]
                 case[rate] = min(case[rate], line["seconds"])
     return {case: sum(rates.values()) for case, rates in best.items()}
@@ -88,7 +91,7 @@ def ladder(options: argparse.Namespace) -> list[dict]:
     for case in LADDER:
         if case[1] <= 10 * options.largest:
             order = {"who": "haarflow", "cases": [case], "seconds": options.seconds, "repeats": options.repeats}
-            lines += child(order, python=sys.executable)
+            lines += child(order)
     return lines
 
 
@@ -103,8 +106,8 @@ def side_by_side(options: argparse.Namespace) -> dict[str, float]:
     """How much more two runs do together, a core each, than one run with both cores: steps per second, as a ratio."""
     gains = {}
     for case in [(PUBLISHED, 1000), (PUBLISHED, 5000), (WIDE, 10_000)]:
-        order = {"who": "haarflow", "cases": [case], "seconds": 1.0, "repeats": options.repeats}
-        alone = child(order, python=sys.executable)[0]["seconds"]
+        order = {"who": "haarflow", "cases": [case], "seconds": max(options.seconds, 0.1), "repeats": options.repeats}
+        alone = child(order)[0]["seconds"]
         pair = [
             subprocess.Popen(
                 command(order, sys.executable), env=os.environ | ONE_CORE, stdout=subprocess.PIPE, text=True
@@ -116,9 +119,24 @@ def side_by_side(options: argparse.Namespace) -> dict[str, float]:
     return gains
 
 
+def training(options: argparse.Namespace) -> dict[str, float]:
+    """Seconds of the published training in float64, by the seconds of its step."""
+    order = {"who": "haarflow", "cases": [(PUBLISHED, 5000)], "seconds": options.seconds, "repeats": options.repeats}
+    ways = {name: child(order, settings={**settings, "JAX_ENABLE_X64": "1"}) for name, settings in OURS.items()}
+    return {name: TRAINING * lines[0]["seconds"] for name, lines in ways.items() if lines}
+
+
+def reduction(options: argparse.Namespace) -> dict[str, float]:
+    """How much faster a flow is with one particle and one sample per orbit of a group of eight."""
+    cases = [("whole", n) for n in (800, 8000)] + [("reduced", n) for n in (800, 8000)]
+    order = {"who": "closed", "cases": cases, "seconds": options.seconds, "repeats": options.repeats}
+    seconds = {(line["task"], line["n"]): line["seconds"] for line in child(order, settings=ONE_CORE)}
+    return {f"N = {n}": seconds["whole", n] / seconds["reduced", n] for n in (800, 8000) if ("reduced", n) in seconds}
+
+
 def table(results: dict) -> str:
     """Microseconds of our step, and everyone else's time as a multiple of it."""
-    names = [name for name in results["contestants"] if name not in ("haarflow", ALONE)]
+    names = [name for name in results["contestants"] if name not in OURS]
     rows = [["case", "µs per step", *names, "over the floor"]]
     for case, seconds in results["race"].items():
         ours = best(seconds)
@@ -130,8 +148,8 @@ def table(results: dict) -> str:
 
 
 def best(seconds: dict[str, float]) -> float:
-    """Ours, on one core or on all."""
-    return min(value for name, value in seconds.items() if name in ("haarflow", ALONE))
+    """Ours, the best way."""
+    return min(value for name, value in seconds.items() if name in OURS)
 
 
 def bases() -> dict[str, float]:
@@ -147,10 +165,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=HERE / "results")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.3, help="of one repeat")
+    parser.add_argument("--seconds", type=float, default=0.5, help="of one repeat")
     parser.add_argument("--largest", type=int, default=100_000, help="particles; the ladder goes ten times further")
     parser.add_argument("--torch-python", default=sys.executable, help="an interpreter that has PyTorch")
-    return parser.parse_args()
+    parser.add_argument("--quick", action="store_true", help="tiny: whether everything runs, not how fast")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.repeats, options.seconds, options.largest = 1, 2, 0.1, 1000
+    return options
 
 
 def main() -> None:
@@ -164,6 +186,8 @@ def main() -> None:
         "floor": floor(options),
         "ladder": ladder(options),
         "side by side": side_by_side(options),
+        "training": training(options),
+        "reduction": reduction(options),
         "fixed bases": bases(),
     }
     results["exponent"] = exponent(results["ladder"]) if len(results["ladder"]) > 1 else None
@@ -173,8 +197,14 @@ def main() -> None:
     print("\nEveryone else's time as a multiple of ours:\n" + table(results))
     for line in results["ladder"]:
         print(f"N = {line['n']}: {line['seconds'] * 1e3:.1f} ms per step, peak {line['peak_gb']:.2f} GB")
-    print(f"cost grows like N^{results['exponent']:.2f}" if results["exponent"] else "")
-    print("two runs side by side against one: ", {k: f"{v:.2f}×" for k, v in results["side by side"].items()})
+    if results["exponent"]:
+        print(f"cost grows like N^{results['exponent']:.2f}")
+    for case, gain in results["side by side"].items():
+        print(f"two runs side by side against one, {case}: {gain:.2f}× the steps")
+    for way, seconds in results["training"].items():
+        print(f"published training, {TRAINING} steps in float64 at N = 5000, {way}: {seconds:.0f} s")
+    for case, gain in results["reduction"].items():
+        print(f"one particle and one sample per orbit of eight, {case}: {gain:.1f}× faster")
     for name, seconds in results["fixed bases"].items():
         print(f"fixed basis of {name}: {seconds * 1e3:.0f} ms")
     print(f"saved in {options.out}/bench.json and bench.png")

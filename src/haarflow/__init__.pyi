@@ -48,6 +48,7 @@ from haarflow.dynamics.oracles import quadratic_flow as quadratic_flow
 from haarflow.dynamics.oracles import quadratic_fluctuation as quadratic_fluctuation
 from haarflow.dynamics.oracles import quadratic_sampling as quadratic_sampling
 from haarflow.dynamics.oracles import replicator as replicator
+from haarflow.dynamics.reduction import reduce as reduce
 from haarflow.dynamics.schemes import Adaptive as Adaptive
 from haarflow.dynamics.schemes import Euler as Euler
 from haarflow.dynamics.schemes import Heun as Heun
@@ -59,7 +60,11 @@ from haarflow.learning.data import Data as Data
 from haarflow.learning.data import Sample as Sample
 from haarflow.learning.data import Stream as Stream
 from haarflow.learning.data import Teacher as Teacher
+from haarflow.learning.data import folds as folds
 from haarflow.learning.data import load as load
+from haarflow.learning.deep import Deep as Deep
+from haarflow.learning.deep import average_network as average_network
+from haarflow.learning.folding import fold as fold
 from haarflow.learning.optima import Optimum as Optimum
 from haarflow.learning.optima import optimum as optimum
 from haarflow.learning.risks import Functional as Functional
@@ -91,6 +96,7 @@ from haarflow.measures.invariance import si_rmd as si_rmd
 from haarflow.measures.invariance import wi_bounds as wi_bounds
 from haarflow.measures.invariance import wi_distance as wi_distance
 from haarflow.measures.invariance import wi_rmd as wi_rmd
+from haarflow.models.residual import Residual as Residual
 from haarflow.models.units import Bump as Bump
 from haarflow.models.units import Custom as Custom
 from haarflow.models.units import Dense as Dense
@@ -102,6 +108,7 @@ from haarflow.models.units import network as network
 from haarflow.practice.discover import Discovery as Discovery
 from haarflow.practice.discover import discover as discover
 from haarflow.practice.sharing import Sharing as Sharing
+from haarflow.practice.sharing import Symmetry as Symmetry
 from haarflow.practice.sharing import sharing as sharing
 from haarflow.practice.sharing import symmetries as symmetries
 

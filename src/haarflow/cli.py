@@ -1,4 +1,4 @@
-"""The command line: list, run, reproduce, report, show."""
+"""The command line: list, run, reproduce, sweep, report, show, launch."""
 
 import json
 import os
@@ -120,6 +120,51 @@ def reproduce(
     raise typer.Exit(_code(outcomes))
 
 
+@app.command()
+def sweep(
+    config: Annotated[Path, typer.Argument(help="A TOML file: experiment, mode, seeds, [set] and [sweep].")],
+    engine: Annotated[
+        str, typer.Option("--engine", help="local: processes of this machine; dask: a cluster.")
+    ] = "local",
+    scheduler: Annotated[str | None, typer.Option("--scheduler", help="The address of a Dask scheduler.")] = None,
+    out: Out = Path("results"),
+    workers: Workers = 2,
+    as_json: Json = False,
+) -> None:
+    """Run every combination of the values in a file, and write OUT/report.html."""
+    from haarflow.errors import one_of
+
+    one_of("--engine", engine, ("local", "dask"))
+    if scheduler is not None and engine != "dask":
+        raise Refusal(f"--scheduler is for the engine dask; got --engine {engine}. Write --engine dask.")
+    from haarflow.runs import machine, plan, progress, report, words
+    from haarflow.runs import sweep as sweeping
+
+    machine.prepare()
+    jobs = plan.jobs(config, out)
+    with progress.watcher(len(jobs)) as watch:
+        crew = _cluster(workers, scheduler, watch) if engine == "dask" else None
+        outcomes = sweeping.sweep(jobs, count=workers, watch=watch, crew=crew)
+    if any(outcome.record for outcome in outcomes):
+        report.report(out)
+    if as_json:
+        found = [outcome.record.summary() for outcome in outcomes if outcome.record]
+        typer.echo(json.dumps(found, ensure_ascii=False))
+    else:
+        words.print_sweep(outcomes)
+        typer.echo(f"Report: {out / 'report.html'}")
+    for outcome in outcomes:
+        if outcome.problem:
+            typer.echo(str(outcome.problem), err=True)
+    raise typer.Exit(_code(outcomes))
+
+
+def _cluster(workers: int, scheduler: str | None, watch: Any) -> Any:
+    from haarflow.runs.cluster import Cluster
+
+    return Cluster(workers, scheduler, watch.moved)
+
+
 @app.command("report")
 def report_(folder: Annotated[Path, typer.Argument(help="A folder of records.")]) -> None:
     """Write DIR/report.html from the records in DIR."""
@@ -138,6 +183,18 @@ def show(record: Annotated[Path, typer.Argument(help="The folder of a record, or
     from haarflow.runs import ledger, words
 
     words.print_record(ledger.read(record))
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def launch(
+    script: Annotated[Path, typer.Argument(help="A Python script that calls flow(..., devices=jax.device_count()).")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="What the script finds in sys.argv.")] = None,
+    processes: Annotated[int, typer.Option("--processes", min=1, help="Processes of this machine.")] = 2,
+) -> None:
+    """Run a script in several processes that JAX joins into one: for a flow too large for one of them."""
+    from haarflow.runs.launch import launch as run_together
+
+    raise typer.Exit(run_together(script, arguments or [], processes=processes))
 
 
 def _code(outcomes: list[Any]) -> int:

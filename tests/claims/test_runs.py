@@ -43,7 +43,7 @@ def test_a_run_in_json_is_one_object_with_the_promised_keys(tmp_path, capsys):
     words = ["run", "coin-mean", "--json", "--workers", "0", "--out", str(tmp_path), "--seed", "3"]
     assert answer(words) == 0
     said = json.loads(capsys.readouterr().out)
-    keys = {"experiment", "claim", "source", "config", "verdicts", "figures", "seconds", "record"}
+    keys = {"experiment", "claim", "source", "config", "verdicts", "figures", "seconds", "memory", "record"}
     assert set(said) == keys
     assert said["experiment"] == "coin-mean"
     assert said["claim"] == "The mean of n coins errs like `n^-1/2`."

@@ -9,7 +9,7 @@ import pytest
 from haarflow.algebra.groups import Cyclic, Orthogonal
 from haarflow.algebra.reps import natural, trivial
 from haarflow.errors import Refusal
-from haarflow.learning.data import Data, Sample, Stream, Teacher, load
+from haarflow.learning.data import Data, Sample, Stream, Teacher, folds, load
 from haarflow.learning.symmetry import augment, close
 from haarflow.measures.clouds import uniform
 from haarflow.members import members
@@ -92,3 +92,16 @@ def test_bad_samples_get_their_sentence(tmp_path):
     np.savez(tmp_path / "z.npz", inputs=np.ones(3))
     with pytest.raises(Refusal, match=r"holds arrays x and y; got \['inputs'\]"):
         load(tmp_path / "z.npz")
+
+
+def test_folds_deal_each_row_once_with_its_output():
+    sample = Sample(jnp.arange(22.0).reshape(11, 2), 3 * jnp.arange(11.0)[:, None], 2)
+    dealt = folds(jax.random.key(0), sample, 5)
+    assert [(fold.xs.shape, fold.size) for fold in dealt] == [((2, 2), 2)] * 5
+    first = np.concatenate([fold.xs[:, 0] for fold in dealt])
+    assert len(set(first.tolist())) == 10
+    assert first.tolist() != sorted(first)
+    for fold in dealt:
+        np.testing.assert_array_equal(fold.ys[:, 0], 1.5 * fold.xs[:, 0])
+    with pytest.raises(Refusal, match="at least one row each; got 12 folds of 11 rows. Write a count from 1 to 11"):
+        folds(jax.random.key(0), sample, 12)

@@ -1,16 +1,20 @@
 """Discovery: the pull off a subspace, its test, and the search on the published example."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import binomtest, kstest
 
+from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.errors import Refusal
 from haarflow.experiments import _discovery as given
 from haarflow.experiments import _published as published
-from haarflow.measures.clouds import uniform
+from haarflow.learning.data import Sample, folds
+from haarflow.learning.risks import Risk
+from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.invariance import si_rmd
 from haarflow.practice.discover import angles, discover
 from haarflow.practice.escape import Held, Training, escape, excess, pull
@@ -18,32 +22,80 @@ from haarflow.practice.escape import Held, Training, escape, excess, pull
 KEY = jax.random.key(0)
 SETTING = given.setting("swap of two coordinates")._replace(particles=12, steps=60)
 BASIS = published.ACTION.fixed_basis()
+TRAINING = Training(KEY, 0.4, 1, 8)  # one number of replicates, so that the tests share two programs
+
+
+@eqx.filter_jit
+def at(field, cloud):
+    return field(KEY, cloud)
 
 
 def test_a_held_cloud_stays_and_remembers_the_whole_velocity():
     cloud = SETTING.start(KEY)
     double = uniform(jnp.concatenate([cloud.atoms, jnp.zeros_like(cloud.atoms)], axis=1))
-    tangent = Held(SETTING.field, jnp.asarray(published.PROJECTOR))(KEY, double).atoms
-    plain = SETTING.field(KEY, cloud).atoms
+    tangent = at(Held(SETTING.field, jnp.asarray(published.PROJECTOR)), double).atoms
+    plain = at(SETTING.field, cloud).atoms
     np.testing.assert_allclose(tangent[:, :4] + tangent[:, 4:], plain, atol=1e-15)
     np.testing.assert_allclose(tangent[:, :4] @ (np.eye(4) - published.PROJECTOR), 0, atol=1e-15)
     np.testing.assert_allclose(tangent[:, 4:] @ published.PROJECTOR, 0, atol=1e-15)
 
 
+def test_a_held_cloud_keeps_the_growth_of_its_field():
+    cloud = SETTING.start(KEY)
+    double = uniform(jnp.concatenate([cloud.atoms, jnp.zeros_like(cloud.atoms)], axis=1))
+    field = Descend(SETTING.field.functional, growth=0.5)
+    held = at(Held(field, jnp.asarray(published.PROJECTOR)), double)
+    np.testing.assert_allclose(held.growth, at(field, cloud).growth, atol=1e-15)
+
+
 def test_one_step_pulls_as_far_as_it_escapes():
     """After a single step a held and a free training have left by the same vector."""
-    training = Training(KEY, 0.4, 1, 3)
     start = SETTING.start(KEY)
-    free, held = (look(SETTING.field, start, BASIS, training) for look in (escape, pull))
+    free, held = (look(SETTING.field, start, BASIS, TRAINING) for look in (escape, pull))
     np.testing.assert_allclose(free.residuals, held.residuals, atol=1e-15)
     np.testing.assert_allclose(free.atoms, held.atoms, atol=1e-15)
     assert np.abs(free.residuals).max() > 1e-4
 
 
+def test_a_field_for_each_replicate_is_the_same_training_one_by_one():
+    together, apart = (
+        pull(fields, SETTING.start(KEY), BASIS, TRAINING._replace(steps=3))
+        for fields in (SETTING.field, [SETTING.field] * 8)
+    )
+    np.testing.assert_allclose(apart.residuals, together.residuals, atol=1e-13)
+    assert np.abs(np.diff(apart.residuals, axis=0)).max() > 1e-3
+
+
+def test_replicates_on_folds_are_not_fooled_by_the_accidents_of_a_sample():
+    """At E = E^G, 12 symmetric laws seen through 160 rows each: shared rows reject, folds do so as often as stated.
+
+    Twelve tests at level 0.1 reject more than 5 times with probability 5e-4.
+    """
+    shared, dealt = [], []
+    for seed in range(12):
+        xs, ys = published.task("weak", 160).batch(jax.random.key(seed))
+        sample = Sample(xs, ys, 10)
+        training = TRAINING._replace(key=jax.random.key(100 + seed), steps=100)
+        fields = [Descend(Risk(published.UNIT, one, "square")) for one in (sample, *folds(KEY, sample, 8))]
+        for found, field in ((shared, fields[0]), (dealt, fields[1:])):
+            found.append(excess(pull(field, SETTING.start(KEY), BASIS, training).residuals).p_values[0])
+    assert np.sum(np.array(dealt) <= 0.1) <= 5
+    assert np.sum(np.array(shared) <= 0.1) >= 8
+
+
+def test_the_mean_rule_adds_the_weighted_mean():
+    residuals = np.random.default_rng(0).normal(size=(4, 3, 2))
+    weights = np.array([0.5, 0.3, 0.2])
+    found = excess(residuals * np.sqrt(weights)[None, :, None], rule="mean", weights=weights)
+    mean = weights @ residuals.mean(axis=0)
+    np.testing.assert_allclose(found.directions[0], mean / np.linalg.norm(mean), atol=1e-14)
+    np.testing.assert_allclose(found.sizes, np.linalg.norm(mean), atol=1e-14)
+
+
 def test_the_distance_of_an_escape_is_rmd():
-    seen = escape(SETTING.field, SETTING.start(KEY), BASIS, Training(KEY, 0.4, 20, 1))
-    cloud = uniform(seen.atoms[0] * np.sqrt(12))
-    np.testing.assert_allclose(seen.rmd2, float(si_rmd(cloud, published.ACTION)) ** 2, rtol=1e-10)
+    seen = escape(SETTING.field, SETTING.start(KEY), BASIS, TRAINING._replace(steps=20))
+    apart = [float(si_rmd(uniform(atoms * np.sqrt(12)), published.ACTION)) ** 2 for atoms in seen.atoms]
+    np.testing.assert_allclose(seen.rmd2, np.median(apart), rtol=1e-10)
 
 
 def test_noise_is_judged_as_noise_and_a_small_mean_is_found():
@@ -61,17 +113,20 @@ def test_noise_is_judged_as_noise_and_a_small_mean_is_found():
 
 def test_the_test_has_its_stated_size_on_training_itself():
     """60 null trainings at level 0.1: the count is in its 99.9% binomial band."""
-    training = Training(KEY, 0.4, 60, 10)
     found = []
     for key in jax.random.split(jax.random.key(1), 60):
-        seen = pull(SETTING.field, SETTING.start(KEY), BASIS, training._replace(key=key))
+        seen = pull(SETTING.field, SETTING.start(KEY), BASIS, TRAINING._replace(key=key, steps=40))
         found.append(excess(seen.residuals).p_values[0])
     assert binomtest(int(np.sum(np.array(found) <= 0.1)), 60, 0.1).pvalue > 1e-3
 
 
 @pytest.fixture(scope="module")
 def found():
-    return given.setting("swap of two coordinates", particles=24, horizon=15).search(KEY)
+    told = []
+    found = given.setting("swap of two coordinates").search(KEY, progress=told.append)
+    assert told == sorted(told)
+    assert 0 <= told[0] < told[-1] <= 1
+    return found
 
 
 def test_the_published_example_is_found_and_its_model_trains_inside(found):
@@ -81,16 +136,32 @@ def test_the_published_example_is_found_and_its_model_trains_inside(found):
     listed = [symmetry.matrices()[0].tolist() for symmetry in found.symmetries(shape=(2, 2))]
     assert listed == [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
     assert [step.added for step in found.history] == [1, 1, 0]
+    words = "A subspace of dimension 2 in R^4, found in 3 rounds: what pulls training away is no more than noise"
+    assert str(found).startswith(words)
     start = found.start(SETTING.start(KEY))
     path = flow(found.restrict(SETTING.field), found.scheme(1e-6), start, key=KEY, dt=0.4, steps=50)
     assert float(si_rmd(path.cloud, published.ACTION)) < 1e-12
     assert float(jnp.abs(path.cloud.atoms - start.atoms).max()) > 0.01
 
 
+def test_the_rounds_of_a_tested_search_are_held_trainings(found):
+    begin, rest = jax.random.split(KEY)
+    setting = given.setting("swap of two coordinates")
+    training = Training(
+        jax.random.fold_in(rest, 0), setting.dt, setting.steps, given.REPLICATES, given.TEMPERATURE, False
+    )
+    seen = pull(setting.field, setting.start(begin), np.zeros((4, 0)), training)
+    np.testing.assert_allclose(found.history[0].sizes, excess(seen.residuals).sizes, rtol=1e-12)
+
+
 def test_data_without_the_symmetry_fill_the_space():
-    broken = given.setting("swap of two coordinates", particles=24, horizon=15)
-    found = broken._replace(data=published.task("arbitrary", 20)).search(KEY)
+    broken = given.setting("swap of two coordinates")._replace(data=published.task("arbitrary", 20, atoms=10))
+    found = broken.search(KEY)
     assert found.dimension == 4
+    assert found.ended == "it is the whole space"
+    few = broken.search(KEY, most=1)
+    assert few.dimension == 1
+    assert few.ended == "no more than 1 directions were asked for, and training still leaves them"
 
 
 def test_the_published_procedure_runs_with_either_rule():
@@ -100,6 +171,9 @@ def test_the_published_procedure_runs_with_either_rule():
         assert 1 <= found.dimension <= 3
         assert found.history[-1].rmd2 <= 0.02 or found.dimension == 3
         np.testing.assert_allclose(found.basis.T @ found.basis, np.eye(found.dimension), atol=1e-12)
+    loose = small.search(KEY, stop="threshold", threshold=0.45, replicates=1)
+    assert loose.dimension == 1
+    assert loose.ended.startswith("training stays, with RMD² = ")
 
 
 def test_angles_count_the_dimensions_that_differ():
@@ -107,18 +181,36 @@ def test_angles_count_the_dimensions_that_differ():
     assert angles(np.zeros((3, 0)), np.zeros((3, 0))).size == 0
 
 
-def test_refusals():
-    options = {"key": KEY, "dt": 0.1, "steps": 1}
-    start = SETTING.start(KEY)
-    with pytest.raises(Refusal, match="A discovery rule is one of mean, singular; got 'median'"):
-        discover(SETTING.field, start, rule="median", **options)
-    with pytest.raises(Refusal, match="A discovery stop is one of test, threshold; got 'never'"):
-        discover(SETTING.field, start, stop="never", **options)
-    with pytest.raises(
-        Refusal, match="splits at least 4 replicates into halves; got replicates=2. Write replicates=12"
-    ):
-        discover(SETTING.field, start, replicates=2, **options)
-    with pytest.raises(Refusal, match="A false-expansion probability is between 0 and 1; got 2.0"):
-        discover(SETTING.field, start, false_expansion=2.0, **options)
-    with pytest.raises(Refusal, match="adds directions >= 1 a round; got replicates=12, directions=0"):
-        discover(SETTING.field, start, directions=0, **options)
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"rule": "median"}, "A discovery rule is one of mean, singular; got 'median'"),
+        ({"stop": "never"}, "A discovery stop is one of test, threshold; got 'never'"),
+        ({"replicates": 2}, "splits at least 4 replicates into halves; got replicates=2. Write replicates=16"),
+        ({"false_expansion": 2.0}, "A false-expansion probability is between 0 and 1; got 2.0"),
+        ({"threshold": -1.0}, "A threshold is an RMD², from 0 to below ½; got -1.0. Write threshold=1e-3"),
+        ({"ties": -1}, "Ties are in standard errors, from 0 on; got -1. Write ties=5, or 0 to tie nothing"),
+        ({"directions": 0}, "A discovery has directions >= 1; got directions=0"),
+        ({"most": 0}, "A discovery has most >= 1; got most=0"),
+        ({"steps": 0}, "A discovery has steps >= 1; got steps=0"),
+        ({"replicates": 0, "stop": "threshold"}, "A discovery has replicates >= 1; got replicates=0"),
+    ],
+)
+def test_refusals(options, sentence):
+    with pytest.raises(Refusal, match=sentence):
+        discover(SETTING.field, SETTING.start(KEY), **{"key": KEY, "dt": 0.1, "steps": 1, **options})
+
+
+def test_refusals_of_fields_and_starts():
+    start, options = SETTING.start(KEY), {"key": KEY, "dt": 0.1, "steps": 1}
+    with pytest.raises(Refusal, match="one for each replicate; got 5 fields and replicates=4. Leave replicates out"):
+        discover([SETTING.field] * 5, start, replicates=4, **options)
+    several = Cloud(jnp.ones((2, 3, 4)), jnp.full((2, 3), 1 / 3))
+    with pytest.raises(Refusal, match=r"starts from one Cloud \(n, p\); got atoms \(2, 3, 4\). Write one cloud"):
+        discover(SETTING.field, several, **options)
+
+
+def test_a_training_that_diverges_is_refused_in_a_sentence():
+    """At such a step the penalty alone overshoots by 10⁴ each time."""
+    with pytest.raises(Refusal, match="without meeting an infinite number; got one after .* Write a smaller dt"):
+        escape(SETTING.field, SETTING.start(KEY), BASIS, TRAINING._replace(dt=1e8, steps=100))

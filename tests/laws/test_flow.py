@@ -69,6 +69,28 @@ def test_many_keys_run_as_one_program():
         np.testing.assert_allclose(batch.cloud.atoms[i], alone.cloud.atoms, rtol=1e-11, atol=1e-13)
 
 
+def test_numbers_run_beside_seeds_in_one_program():
+    traces = []
+
+    def r(theta):
+        traces.append(1)
+        return jnp.sum(theta**2) / 2
+
+    risk, keys = Risk(TEACHER.unit, TEACHER, "square"), jax.random.split(KEY, 3)
+    numbers = {"dt": [0.1, 0.2, 0.1], "tau": [0.0, 0.1, 0.3], "alpha": [0.5, 2.0, 1.0], "heat": [1e-3, 0.0, 1e-2]}
+    fields = [Descend(risk + Penalty(t, r), growth=a) for t, a in zip(numbers["tau"], numbers["alpha"], strict=True)]
+    schemes = [Noisy(Euler(), heat) for heat in numbers["heat"]]
+    options = {"steps": 20, "every": 10, "probes": {"size": lambda cloud: cloud.second_moment()}}
+    batch = flow({"a": fields}, {"a": schemes}, start(), key=keys, dt=np.array(numbers["dt"]), **options)["a"]
+    once = len(traces)
+    for i in range(3):
+        alone = flow(fields[i], schemes[i], start(), key=keys[i], dt=numbers["dt"][i], **options)
+        np.testing.assert_allclose(batch.cloud.atoms[i], alone.cloud.atoms, rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(batch.cloud.weights[i], alone.cloud.weights, rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(batch.probes["size"][i], alone.probes["size"], rtol=1e-11)
+    assert once < 10
+
+
 def test_the_schedule_scales_the_step_by_its_time():
     shrinking = flow(Descend(Penalty(1.0)), Euler(), start(), key=KEY, dt=0.5, steps=4, schedule=lambda t: 1 / (1 + t))
     factor = np.prod([1 - 0.5 / (1 + 0.5 * k) for k in range(4)])
@@ -176,6 +198,20 @@ def test_refusals():
         flow({"a": FIELD}, {"b": SGD}, start(), key=KEY, dt=0.1, steps=1)
     with pytest.raises(Refusal, match=r"one cloud for each key; got \(3,\) clouds and one keys"):
         flow(FIELD, SGD, stack([start()] * 3), key=KEY, dt=0.1, steps=1)
+
+
+def test_lists_of_fields_differ_in_numbers_only():
+    keys = jax.random.split(KEY, 2)
+    with pytest.raises(Refusal, match=r"Fields are one, or one for each key; got 2 and one keys. Write key=jax.random"):
+        flow([FIELD, FIELD], SGD, start(), key=KEY, dt=0.1, steps=1)
+    with pytest.raises(Refusal, match="Schemes that run in one program differ in numbers only; got different kinds"):
+        flow(FIELD, [SGD, Euler()], start(), key=keys, dt=0.1, steps=1)
+    penalties = [Descend(Penalty(1.0, lambda theta: theta[0])), Descend(Penalty(1.0, lambda theta: theta[1]))]
+    with pytest.raises(Refusal, match="got different functions: .*lambda"):
+        flow(penalties, SGD, start(), key=keys, dt=0.1, steps=1)
+    projectors = [Noisy(Euler(), 0.1, projector=np.eye(p)) for p in (4, 3)]
+    with pytest.raises(Refusal, match=r"got different shapes: \(4, 4\), \(3, 3\)"):
+        flow(FIELD, projectors, start(), key=keys, dt=0.1, steps=1)
 
 
 def test_no_steps_is_the_start():

@@ -1,5 +1,7 @@
 """Parameter sharing: read off exact and noisy subspaces of known groups, with the symmetries that fix them."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -61,13 +63,33 @@ def test_symmetries_fix_the_subspace_and_are_all_there(name):
         assert any(np.allclose(matrix.ravel(), np.frombuffer(one)) for one in seen)
 
 
+def test_interchangeable_coordinates_are_permuted_and_never_merged():
+    found = symmetries(np.ones((3, 1)) / np.sqrt(3))
+    assert sorted(tuple(one.inputs.tolist()) for one in found) == sorted(permutations(range(3)))
+
+
 def test_images_have_ten_free_pixels_and_too_many_symmetries_to_list():
     basis = turned(image(Dihedral(4), 8, 8).fixed_basis())
     pattern = sharing(basis)
     assert pattern.free == 10
     assert sorted(len(group) for group in pattern.groups()) == [4] * 4 + [8] * 6
-    with pytest.raises(Refusal, match="A list of symmetries stops at 5000; got more: .* Read the tied groups"):
-        symmetries(basis)
+    with pytest.raises(Refusal, match="A list of symmetries stops at 500; got more: .* Read the tied groups"):
+        symmetries(basis, limit=500)
+
+
+def test_the_pattern_is_told_in_letters_and_drawn():
+    from matplotlib.figure import Figure
+
+    pattern = sharing(turned(hom(Rotations(4)).fixed_basis()))
+    assert pattern.text((2, 2)) == " a  b\n−b  a"
+    assert sharing(np.eye(3)[:, :1]).words() == [["a", "0", "0"]]
+    assert sharing(np.eye(30)).words()[0][24:] == ["y", "z", "aa", "ab", "ac", "ad"]
+    axis = Figure().add_subplot()
+    pattern.draw(axis, shape=(2, 2), colours=["red", "blue"])
+    assert [text.get_text() for text in axis.texts] == ["a", "b", "−b", "a"]
+    assert len({patch.get_facecolor() for patch in axis.patches}) == 2
+    with pytest.raises(Refusal, match=r"holds c·d = 4 parameters; got \(2, 3\)"):
+        pattern.words((2, 3))
 
 
 def test_zero_coordinates_are_seen():
@@ -109,5 +131,5 @@ def test_rounding_is_exact_where_it_fits_and_refused_where_not():
 
 
 def test_a_shape_that_does_not_hold_the_parameters_is_refused():
-    with pytest.raises(Refusal, match=r"need c·d = 4 parameters; got shape \(3, 2\). Write shape=\(outputs, inputs\)"):
+    with pytest.raises(Refusal, match=r"holds c·d = 4 parameters; got \(3, 2\). Write shape=\(outputs, inputs\)"):
         symmetries(np.eye(4), shape=(3, 2))

@@ -9,7 +9,7 @@ from haarflow.algebra.groups import Symmetric
 from haarflow.algebra.reps import natural, trivial
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
-from haarflow.learning.deep import Deep, symmetrised
+from haarflow.learning.deep import Deep, average_network
 from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.residual import Residual
@@ -57,21 +57,43 @@ def test_the_velocity_of_one_particle_is_the_gradient_of_its_loss():
 
 def test_moved_clouds_answer_moved_inputs_and_orbits_are_equivariant():
     on_y = trivial(S3.group, 2)
-    model = Residual((Dense(3, 3, "tanh"), Perceptron(3, 3, "tanh"), Perceptron(3, 2, "tanh")))
+    model = Residual((Dense(3, 3, "tanh"), Perceptron(3, 2, "tanh")))
     action = model.action(S3, on_y)
     mu, xs = cloud(p=model.dim), jnp.asarray(DRAW.normal(size=(4, 3)))
     orbit, value = mu.orbit(action), jax.jit(model.__call__)
-    for g, move in zip(S3.matrices(), action.matrices(), strict=True):
+    for g, move in zip(S3.matrices()[1:4], action.matrices()[1:4], strict=True):
         np.testing.assert_allclose(value(mu.push(move), xs @ g.T), value(mu, xs), atol=1e-13)
         np.testing.assert_allclose(value(orbit, xs @ g.T), value(orbit, xs), atol=1e-13)
-    averaged = symmetrised(model, S3, on_y)
+    averaged = average_network(model, S3, on_y)
     np.testing.assert_allclose(averaged(mu, xs @ S3.matrices()[3].T), averaged(mu, xs), atol=1e-13)
     assert np.abs(averaged(mu, xs) - model(orbit, xs)).max() > 1e-3
+
+
+def test_an_averaged_network_is_equivariant_and_averages_by_hand():
+    """Outputs that move by three-cycles, whose inverse is not itself."""
+    model = Residual((Dense(3, 3, "tanh"), Dense(3, 3, "sigmoid")))
+    mu, xs = cloud(p=model.dim), jnp.asarray(DRAW.normal(size=(4, 3)))
+    averaged = average_network(model, S3, S3)
+    by_hand = np.mean([model(mu, xs @ g.T) @ g for g in S3.matrices()], axis=0)
+    np.testing.assert_allclose(averaged(mu, xs), by_hand, atol=1e-14)
+    for g in S3.matrices():
+        np.testing.assert_allclose(averaged(mu, xs @ g.T), averaged(mu, xs) @ g.T, atol=1e-13)
+
+
+def test_a_draw_keeps_the_loss_and_finds_the_batch():
+    xs = DRAW.normal(size=(5, 3))
+    sample, mu, key = Sample(xs, np.sin(xs[:, :2]), 2), cloud(), jax.random.key(1)
+    drawn = Sample(*sample.batch(key))
+    for loss in ("square", "absolute"):
+        found, known = Deep(MODEL, sample, loss).sample(key)(mu), Deep(MODEL, drawn, loss)(mu)
+        np.testing.assert_allclose(found, known, rtol=1e-14)
 
 
 def test_layers_and_particles_that_do_not_fit_are_refused():
     with pytest.raises(Refusal, match=r"keeps its width d until the last layer.*got layers R\^3 to R\^2, R\^2 to R\^1"):
         Residual((Dense(3, 2), Dense(2, 1)))
+    with pytest.raises(Refusal, match="The layers of a Residual network are units; got str"):
+        Residual(("tanh",))  # pyright: ignore[reportArgumentType]
     with pytest.raises(Refusal, match="got layers none"):
         Residual(())
     with pytest.raises(Refusal, match=r"has 22 numbers, those of all layers; got atoms in R\^4"):
@@ -79,3 +101,19 @@ def test_layers_and_particles_that_do_not_fit_are_refused():
     batches = Sample(np.ones((5, 3)), np.ones((5, 2)), 2)
     with pytest.raises(Refusal, match="A Deep risk has an exact value over a whole Sample only"):
         Deep(MODEL, batches)(cloud())
+
+
+def test_what_is_no_network_and_what_does_not_fit_it_is_refused():
+    unit, sample = Dense(3, 2), Sample(np.ones((5, 3)), np.ones((5, 1)))
+    with pytest.raises(Refusal, match=r"A Deep risk takes a network\(cloud, xs\).*got Dense.*write Risk\(unit, data\)"):
+        Deep(unit, sample)
+    with pytest.raises(Refusal, match=r"got outputs \(5, 2\) and labels \(5, 1\)"):
+        Deep(MODEL, sample)(cloud())
+    with pytest.raises(Refusal, match=r"average_network takes a network.*write average\(unit, on_x, on_y\)"):
+        average_network(unit, S3, trivial(S3.group, 2))
+    with pytest.raises(Refusal, match="average_network takes two representations of one group"):
+        average_network(MODEL, S3, trivial(Symmetric(2), 2))
+    with pytest.raises(Refusal, match="got on_y of size 3 and outputs of size 2"):
+        average_network(MODEL, S3, S3)(cloud(), jnp.ones((1, 3)))
+    with pytest.raises(Refusal, match="got on_x of size 3 and inputs of size 2"):
+        average_network(MODEL, S3, trivial(S3.group, 2))(cloud(), jnp.ones((1, 2)))

@@ -11,7 +11,7 @@ from scipy.stats import wasserstein_distance
 
 from haarflow.measures.brackets import gelbrich, w2_bounds
 from haarflow.measures.clouds import Cloud, uniform
-from haarflow.measures.couplings import greedy, multiscale, refined, sorted_along
+from haarflow.measures.couplings import greedy, refined, sorted_along
 from haarflow.measures.distances import arrays, mmd_squared, staircase, w1, w2
 
 
@@ -85,8 +85,6 @@ def test_every_cheap_coupling_has_the_right_margins(n, m, even):
     a, b = (np.full(n, 1 / n), np.full(m, 1 / m)) if even else (a, b)
     u = np.array([0.6, 0.8])
     couplings = [sorted_along(u, x, a, y, b), greedy(u, x, a, y, b)]
-    if even and m % n == 0:
-        couplings.append(multiscale(0, x, y, couplings[0]))
     couplings += [refined(np.eye(2), x, y, coupling, block=16) for coupling in couplings]
     for coupling in couplings:
         np.testing.assert_allclose(np.bincount(coupling.i, coupling.mass, n), a, atol=1e-13)

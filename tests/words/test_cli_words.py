@@ -44,7 +44,7 @@ def test_light_commands_answer_in_half_a_second(words):
     assert time.monotonic() - begin < 30
 
 
-@pytest.mark.parametrize("command", ["list", "run", "reproduce", "report", "show"])
+@pytest.mark.parametrize("command", ["list", "run", "reproduce", "sweep", "report", "show", "launch"])
 def test_every_command_and_option_says_what_it_is_for(command, capsys):
     assert answer([command, "--help"]) == 0
     said = capsys.readouterr().out

@@ -28,3 +28,11 @@ def test_links_between_pages_lead_somewhere():
     for page in [*DOCS.glob("*.md"), DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_gallery_shows_every_experiment():
+    from haarflow.runs import discovery
+
+    page = (DOCS / "gallery.md").read_text()
+    shown = set(re.findall(r"\]\(gallery/([a-z-]+)\.png\)", page))
+    assert shown == {entry.name for entry in discovery.select(None)}

@@ -19,7 +19,7 @@ ROOMS = [
     "cli",
 ]
 EVERYWHERE = {"errors", "files", "members", "settling"}
-LAZY = {"ot", "sklearn", "diffrax", "sympy", "optax", "matplotlib", "rich", "dask", "torch"}
+LAZY = {"ot", "sklearn", "diffrax", "sympy", "optax", "matplotlib", "rich", "dask", "distributed", "torch"}
 BANNED = {"pickle", "yaml", "dill", "urllib", "requests", "socket"}
 
 

@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from haarflow.dynamics.shards import whole
 from haarflow.errors import Refusal
 from haarflow.files import write_whole
 
@@ -31,11 +32,13 @@ class Checkpoint:
         """Whether there is something to resume from."""
         return self.path is not None and self.path.exists()
 
-    def save(self, at: int, state: Any, rows: list, *, last: bool):
-        """Keep this place, if the last save was long enough ago or this is the end."""
-        if self.path is None or not (last or time.monotonic() - self.saved_at > _SECONDS):
-            return
-        arrays: dict[str, Any] = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
+    def due(self, *, last: bool) -> bool:
+        """Whether the last save was long enough ago, or this is the end."""
+        return self.path is not None and (last or time.monotonic() - self.saved_at > _SECONDS)
+
+    def save(self, at: int, state: Any, rows: list):
+        """Keep this place; of several processes, the first one writes."""
+        arrays: dict[str, Any] = {f"state/{i}": whole(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
         for i, (step, when, values) in enumerate(rows):
             arrays |= {f"row/{i}/step": np.asarray(step), f"row/{i}/time": when}
             arrays |= {
@@ -45,7 +48,8 @@ class Checkpoint:
         about = {"digest": self.digest, "at": at, "rows": len(rows), "lanes": lanes}
         buffer = BytesIO()
         np.savez(buffer, about=np.asarray(json.dumps(about)), **arrays)
-        write_whole(self.path, buffer.getvalue())
+        if self.path is not None and jax.process_index() == 0:
+            write_whole(self.path, buffer.getvalue())
         self.saved_at = time.monotonic()
 
     def load(self, like: Any) -> tuple[int, Any, list]:

@@ -5,7 +5,7 @@ Step k draws everything it needs from `fold_in(key, k)`, so the result does not 
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
@@ -16,11 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from haarflow.dynamics.batches import apart, stacked, together
 from haarflow.dynamics.checkpoints import Checkpoint
 from haarflow.dynamics.fields import Field
 from haarflow.dynamics.noise import unrolled
 from haarflow.dynamics.progress import Tell, watching
 from haarflow.dynamics.schemes import Scheme
+from haarflow.dynamics.shards import agreed, divided, everywhere, mesh_of, whole
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 
@@ -66,8 +68,8 @@ def constant(time: Float[Array, ""]) -> Float[Array, ""]:
 
 
 def flow(
-    field: Field | Mapping[str, Field],
-    scheme: Scheme | Mapping[str, Scheme],
+    field: Field | Sequence[Field] | Mapping[str, Field | Sequence[Field]],
+    scheme: Scheme | Sequence[Scheme] | Mapping[str, Scheme | Sequence[Scheme]],
     cloud: Cloud | Mapping[str, Cloud],
     *,
     key: Key[Array, "*r"],
@@ -78,16 +80,19 @@ def flow(
     schedule: Callable = constant,
     progress: bool | Tell | None = None,
     checkpoint: str | FilePath | None = None,
+    devices: int | None = None,
 ) -> Any:
     """From a cloud, `steps` steps of size `dt · schedule(k · dt)`: a Path.
 
     With a mapping of fields, a Path for each: all lanes run in one compiled program, on the same data and noise.
-    With an array of r keys, r runs in one program, each from `cloud` or from its member of a stack (r, n, p).
+    With an array of r keys, r runs in one program, each from `cloud` or from its member of a stack (r, n, p); `dt` may
+    then be r numbers, and field and scheme lists of r that differ in their numbers only.
     `probes` are functions of a cloud, measured at the start, every `every` steps and at the end. `progress` is a
     function of the fraction done, or True or False; by default a bar where a terminal is watching. With
-    `checkpoint`, a file from which a killed flow resumes, to the bit.
+    `checkpoint`, a file from which a killed flow resumes, to the bit. With `devices`, the particles are divided
+    among so many devices, of this process or of all the processes of `jax.distributed`.
     """
-    lanes = _lanes(field, scheme)
+    lanes, mesh = _lanes(field, scheme, key), mesh_of(devices)
     dt = jnp.broadcast_to(_check(dt, steps, every), key.shape)
     state = _start(lanes, cloud, key, dt)
     records = {*range(0, steps, every or steps or 1), steps}
@@ -96,23 +101,27 @@ def flow(
     saved = Checkpoint(checkpoint, (lanes, state, key, dt, sorted(log.probes), sorted(records)))
     if saved.found:
         at, state, log.rows = saved.load(state)
+    state = _divided(state, mesh, axis=key.ndim)
+    lanes, key, dt = everywhere((lanes, key, dt), mesh)
     piece = 16
     with watching(progress) as tell:
         while not log.rows or at < steps:
             end = min(at + piece, min(stop for stop in records if stop > at or not log.rows))
             begun = time.monotonic()
-            moved = _advance(lanes, state, key, dt, schedule, jnp.asarray(at), jnp.asarray(end))
+            moved = _advance(lanes, state, key, dt, schedule, np.asarray(at), np.asarray(end))
             if not _finite(moved):
-                good, state = _last_good(lanes, state, key, dt, schedule, jnp.asarray(at), jnp.asarray(end))
+                good, state = _last_good(lanes, state, key, dt, schedule, np.asarray(at), np.asarray(end))
                 at, stopped = int(good), _sentence(int(good))
                 log.record(at, state)
                 break
             at, state = end, moved
             if end in records:
                 log.record(at, state)
-            saved.save(at, state, log.rows, last=at == steps)
+            short = agreed(time.monotonic() - begun < _LOOK_UP, mesh)
+            if agreed(saved.due(last=at == steps), mesh):
+                saved.save(at, state, log.rows)
             tell(at / max(steps, 1))
-            piece = piece * 2 if time.monotonic() - begun < _LOOK_UP else max(1, piece // 2)
+            piece = piece * 2 if short else max(1, piece // 2)
     if stopped:
         warnings.warn(stopped, Diverged, stacklevel=2)
     paths = log.paths(state, stopped)
@@ -147,16 +156,18 @@ def _last_good(lanes, state, key, dt, schedule, start, stop):
 def _step(lanes: dict[str, Lane], state: State, key, dt, schedule, k) -> State:
     """Step k of every lane, of every run."""
 
-    def one(state, key, dt):
+    own, shared = apart(lanes)
+
+    def one(own, state, key, dt):
         here = jax.random.fold_in(unrolled(key), k)
         size = dt * schedule(k * dt)
         moved = {}
-        for name, lane in lanes.items():
+        for name, lane in together(own, shared).items():
             cloud, memory = state.lanes[name]
             moved[name] = lane.scheme.step(here, lane.field, cloud, memory, size)
         return State(state.time + size, moved)
 
-    return (jax.vmap(one) if key.ndim else one)(state, key, dt)
+    return (jax.vmap(one) if key.ndim else one)(own, state, key, dt)
 
 
 def _all_finite(state: State):
@@ -180,7 +191,7 @@ class Log:
     def record(self, step: int, state: State):
         """One more row, measured at this state."""
         values = {
-            lane: {name: np.asarray(_measure(probe, cloud, self.batched)) for name, probe in self.probes.items()}
+            lane: {name: whole(_measure(probe, cloud, self.batched)) for name, probe in self.probes.items()}
             for lane, (cloud, _) in state.lanes.items()
         }
         self.rows.append((step, np.asarray(state.time), values))
@@ -201,7 +212,7 @@ class Log:
         }
 
 
-def _lanes(field, scheme) -> dict[str, Lane]:
+def _lanes(field, scheme, key) -> dict[str, Lane]:
     fields = field if isinstance(field, Mapping) else {"": field}
     schemes = scheme if isinstance(scheme, Mapping) else dict.fromkeys(fields, scheme)
     if set(fields) != set(schemes):
@@ -209,7 +220,19 @@ def _lanes(field, scheme) -> dict[str, Lane]:
             f"A flow of several fields needs one scheme, or a scheme for each; got fields {sorted(fields)} and "
             f"schemes {sorted(schemes)}. Give both the same names."
         )
-    return {name: Lane(fields[name], schemes[name]) for name in fields}
+    return {name: Lane(_one("Fields", fields[name], key), _one("Schemes", schemes[name], key)) for name in fields}
+
+
+def _one(owner: str, given: Any, key) -> Any:
+    """A field or a scheme; of a list with one for each key, the one that stands for all."""
+    if not isinstance(given, Sequence):
+        return given
+    if key.shape != (len(given),):
+        raise Refusal(
+            f"{owner} are one, or one for each key; got {len(given)} and {key.shape or 'one'} keys. "
+            f"Write key=jax.random.split(key, {len(given)})."
+        )
+    return stacked(owner, given)
 
 
 def _start(lanes, cloud, key, dt) -> State:
@@ -220,9 +243,19 @@ def _start(lanes, cloud, key, dt) -> State:
             f"clouds {sorted(clouds)}. Give both the same names."
         )
     batched: dict[str, Any] = {name: _spread(clouds[name], key) for name in lanes}
-    start = jax.vmap if key.ndim else (lambda function: function)
-    states = {name: (batched[name], start(lane.scheme.start)(batched[name])) for name, lane in lanes.items()}
+    own, shared = apart({name: lane.scheme for name, lane in lanes.items()})
+
+    def memories(own, clouds):
+        return {name: scheme.start(clouds[name]) for name, scheme in together(own, shared).items()}
+
+    begun = (jax.vmap(memories) if key.ndim else memories)(own, batched)
+    states = {name: (batched[name], begun[name]) for name in lanes}
     return State(jnp.zeros(key.shape, dt.dtype), states)
+
+
+def _divided(state: State, mesh, *, axis: int) -> State:
+    lanes = {name: divided(lane, mesh, n=lane[0].n, axis=axis) for name, lane in state.lanes.items()}
+    return State(everywhere(state.time, mesh), lanes)
 
 
 def _spread(cloud: Any, key) -> Cloud:

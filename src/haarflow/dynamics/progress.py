@@ -4,15 +4,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import jax
+
 Tell = Callable[[float], None]
 
 
 @contextmanager
 def watching(progress: bool | Tell | None) -> Iterator[Tell]:
-    """A function to tell the fraction done to: the caller's own, a bar on the terminal, or nobody."""
+    """A function to tell the fraction done to: the caller's own, the first process's bar on its terminal, or nobody."""
     if callable(progress):
         yield progress
-    elif progress or (progress is None and sys.stderr.isatty()):
+    elif jax.process_index() == 0 and (progress or (progress is None and sys.stderr.isatty())):
         with _bar() as tell:
             yield tell
     else:

@@ -74,9 +74,9 @@ def errors(key: Key[Array, ""], case: Case, *, atoms: int, samples: int, fault: 
     xs, ys = draw.normal(size=(samples, unit.inputs)), draw.normal(size=(samples, unit.outputs))
     into, out = case.matrices(on_x), case.matrices(on_y)
     images = case.matrices(_faulty_action(unit, on_x) if fault == "one-sided action" else action)
-    closed = [_moved(table, rows) for table, rows in ((into, xs), (out, ys))]
+    closed = _moved(into, xs), _moved(out, ys)
     if fault == "unclosed data":
-        closed = [rows[:-1] for rows in closed]
+        closed = closed[0][:-1], closed[1][:-1]
     kept = images[:-1] if fault == "half orbit" else images
     orbit = Cloud(_moved(kept, np.asarray(cloud.atoms)), np.tile(weights / weights.sum(), len(kept)) / len(kept))
     averaged = Averaged(unit, jnp.asarray(into), jnp.asarray(out.swapaxes(1, 2) if fault == "no inverse" else out))

@@ -6,16 +6,17 @@ library's convention the penalty is `Penalty(2 tau)`, because its r is ½|z|²; 
 
 from collections.abc import Mapping
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from haarflow.algebra.groups import Cyclic
 from haarflow.algebra.reps import natural
 from haarflow.dynamics.fields import Descend, Field, restrict
 from haarflow.dynamics.schemes import Euler, Noisy, Scheme
-from haarflow.learning.data import Data, Teacher
+from haarflow.learning.data import Batch, Data, Stream, Teacher
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.symmetry import augment, average
 from haarflow.measures.clouds import Cloud, uniform
@@ -89,6 +90,35 @@ def starts(
     return {name: flat if strong or name == "EA" else weak for name in SCHEMES}
 
 
+def drawn(keys: Key[Array, "r"], n: int, *, strong: bool, room: int = 0, deviation: float = 0.25) -> dict[str, Cloud]:
+    """`starts` for every key, as stacks of clouds, drawn by NumPy: compiled, they would cost seconds for each n.
+
+    With `room` for more, the other atoms have no mass: clouds of several sizes then share one program.
+    """
+    words, room = np.asarray(jax.random.key_data(keys)), max(n, room)
+    weak = deviation * np.stack([np.random.default_rng([*word, n]).normal(size=(room, UNIT.dim)) for word in words])
+    weights = jnp.asarray(np.tile(np.where(np.arange(room) < n, 1 / n, 0.0), (len(words), 1)))
+    free, flat = Cloud(jnp.asarray(weak), weights), Cloud(jnp.asarray(weak @ PROJECTOR), weights)
+    return {name: flat if strong or name == "EA" else free for name in SCHEMES}
+
+
+class Repeated(eqx.Module):
+    """A teacher's batch, its rows repeated: the first B again and again are a batch of B. New rows, same program."""
+
+    teacher: Teacher
+    rows: Int[Array, "b"]
+
+    def __call__(self, key: PRNGKeyArray, size: int) -> Batch:
+        """Fresh inputs and outputs."""
+        xs, ys = self.teacher.batch(key)
+        return xs[self.rows], ys[self.rows]
+
+
+def repeated(teacher: Teacher, batch: int) -> Stream:
+    """The teacher's data in batches of `batch`, which divides the teacher's own: the same program for each."""
+    return Stream(Repeated(teacher, jnp.arange(teacher.size) % batch), teacher.size)
+
+
 def inputs(key: PRNGKeyArray, m: int) -> Float[Array, "m d"]:
     """Fresh inputs on which functions are compared."""
     return SCALE * jax.random.normal(key, (m, UNIT.inputs))
@@ -101,3 +131,13 @@ def errors(cloud: Cloud, teacher: Cloud, xs: Float[Array, "m d"]) -> Mapping[str
     target, ideal = network(UNIT, teacher, xs), network(averaged, teacher, xs)
     gaps = {"asymmetry": f - symmetric, "teacher": f - target, "ideal": f - ideal}
     return {name: jnp.mean(jnp.sum(gap**2, axis=1)) for name, gap in gaps.items()}
+
+
+def rows(pieces: Mapping[str, Mapping[str, np.ndarray]], teacher: str, n: int, what: str) -> np.ndarray:
+    """What was measured in every repetition at this size, from parts named `teacher N=n runs a-b`."""
+    mine = {
+        int(part.split()[3].split("-")[0]): piece
+        for part, piece in pieces.items()
+        if part.startswith(f"{teacher} N={n} ")
+    }
+    return np.concatenate([mine[first][what] for first in sorted(mine)])

@@ -40,28 +40,33 @@ class Discovery(Experiment):
     tilt. The start is N(0, 4), wider than the published N(0, 1/16): near zero the unit is linear, and the pull towards
     the second direction is hardly larger than the noise.
 
+    Quick mode has 20 runs of the published example and fewer of the others; full mode has at least 20 of each, with
+    more particles in the published example and longer trainings on the digits.
+
     Calibration: the counts of false expansions over null runs (E = E^G exactly) must lie in their central 99% binomial
     bands, so a correct test fails each of these verdicts with probability at most 1%.
 
-    Where it fails. What is found is the smallest subspace that training keeps, which may be smaller than E^G: a
-    teacher on the diagonal never pulls off the diagonal; a unit whose gradient vanishes at zero never leaves {0}. And
-    where E^G ties no coordinates (a mirror askew to the axes) the tilt of E stays, so that directions are added more
-    often than stated. These runs are in the table and the numbers, not in the verdicts.
+    Where it fails. The stopping rule is exact at E^G, and only tying gets there exactly: with nothing tied, or where
+    E^G ties no coordinates (a mirror askew to the axes), the tilt of E stays and directions are added more often than
+    stated, up to the whole space. And what is found is the smallest subspace that training keeps, which may be
+    smaller than E^G: a teacher on the diagonal never pulls off the diagonal; a unit whose gradient vanishes at zero
+    never leaves {0}. These runs are in the table and the numbers.
 
     The field `fault` plants a mistake on purpose: `arbitrary teacher` breaks the symmetry of the published
     example, and `same half` judges a direction by the replicates that proposed it.
     """
 
     example_runs: Count = 20
-    small_runs: Count = 12
-    shift_runs: Count = 6
-    digit_runs: Count = 4
-    missed_runs: Count = 10
-    rule_runs: Count = 20
-    null_runs: Count = 100
-    particles: Count = 50
-    rule_particles: Count = 100
-    horizon: Count = 10
+    small_runs: Count = 6
+    shift_runs: Count = 3
+    digit_runs: Count = 2
+    missed_runs: Count = 4
+    rule_runs: Count = 10
+    null_runs: Count = 60
+    particles: Count = 20
+    rule_particles: Count = 50
+    horizon: Count = 20
+    digit_steps: Count = 150
     false_expansion: Level = 0.01
     threshold: Annotated[float, Field(gt=0)] = 1e-3
     fault: Literal["none", "arbitrary teacher", "same half"] = "none"
@@ -73,12 +78,12 @@ class Discovery(Experiment):
             small_runs=40,
             shift_runs=20,
             digit_runs=20,
-            missed_runs=40,
+            missed_runs=20,
             rule_runs=40,
             null_runs=400,
-            particles=200,
-            rule_particles=500,
-            horizon=20,
+            particles=100,
+            rule_particles=200,
+            digit_steps=300,
         )
 
     @property
@@ -89,15 +94,18 @@ class Discovery(Experiment):
         return small | special | dict.fromkeys(given.MISSED, self.missed_runs)
 
     def parts(self):
-        counted = {f"find {name}": runs for name, runs in self.runs.items()}
-        counted |= {f"rule {rule}": self.rule_runs for rule in escape.RULES}
-        sizes = dict.fromkeys(counted, BLOCK) | {f"find {DIGITS}": 2, f"find {SHIFTS}": 3}
+        counted = {f"find {name}": (runs, self._block(name)) for name, runs in self.runs.items()}
+        counted |= {f"rule {rule}": (self.rule_runs, max(1, 1200 // self.rule_particles)) for rule in escape.RULES}
         blocks = [
-            f"{name}, runs {first}-{min(first + sizes[name], runs) - 1}"
-            for name, runs in sorted(counted.items(), key=lambda item: sizes[item[0]])
-            for first in range(0, runs, sizes[name])
+            f"{name}, runs {first}-{min(first + size, runs) - 1}"
+            for name, (runs, size) in sorted(counted.items(), key=lambda item: item[1][1])
+            for first in range(0, runs, size)
         ]
         return blocks + [f"null {name}" for name in NULLS]
+
+    def _block(self, name: str) -> int:
+        """How many runs make a part of some seconds."""
+        return {EXAMPLE: max(1, 400 // self.particles), SHIFTS: 5, DIGITS: 4}.get(name, 20)
 
     def run(self, key, part):
         kind, rest = part.split(" ", 1)
@@ -116,10 +124,11 @@ class Discovery(Experiment):
     def setting(self, name: str) -> given.Setting:
         """The setting of that name, at the size of this config and with its planted fault."""
         if name != EXAMPLE:
-            return given.setting(name)
+            made = given.setting(name)
+            return made._replace(steps=self.digit_steps) if name == DIGITS else made
         made = given.setting(name, particles=self.particles, horizon=self.horizon)
-        teacher = "arbitrary" if self.fault == "arbitrary teacher" else "weak"
-        return made._replace(data=published.task(teacher, 20))
+        broken = made._replace(data=published.task("arbitrary", 20, atoms=10))
+        return broken if self.fault == "arbitrary teacher" else made
 
     def find(self, key, name: str) -> practice.Discovery:
         """One discovery as shipped."""
@@ -133,7 +142,7 @@ class Discovery(Experiment):
 
     def null(self, key, name: str) -> np.ndarray:
         """The p-values of the test over independent runs with E = E^G exactly."""
-        setting = given.setting(name)._replace(particles=16, dt=0.4, steps=200)
+        setting = given.setting(name)._replace(steps=100)
         basis, found = setting.action.fixed_basis(), []
         for run, here in enumerate(jax.random.split(key, self.null_runs)):
             begin, data = jax.random.split(here)
@@ -180,36 +189,36 @@ class Discovery(Experiment):
                 ] = Check(low <= count <= high, count, f"from {low} to {high}")
         wrong = 1 - np.mean(self.right(data, "rule", "mean"))
         claims["the published mean rule finds a wrong dimension in more than a third of runs"] = above(wrong, 1 / 3)
-        inside = max(data[f"find {name}/outside"].max() for name in given.MISSED if "S3" in name)
-        claims["what misses directions stays inside E^G: two S3 settings, largest angle below 2°"] = below(inside, 2.0)
+        off = np.concatenate([data[f"find {name}/outside"] for name in given.MISSED if "S3" in name])
+        inside = Check(bool(np.mean(off < 2) >= 0.95), float(np.mean(off < 2)), "at least 0.95")
+        claims["S3 where directions are missed: what is found lies within 2° of E^G in at least 95% of runs"] = inside
         return claims
 
     def figures(self, data):
         numbers: dict[str, Any] = {}
-        for kind, names in (("find", [*given.FOUND, *given.MISSED]), ("rule", escape.RULES)):
-            for name in names:
-                words = name if kind == "find" else f"{EXAMPLE}, {name} rule by threshold"
-                found, true = data[f"{kind} {name}/dimension"], data[f"{kind} {name}/true"]
-                numbers[f"{words}: runs with the right dimension"] = f"{int(np.sum(found == true))} of {len(found)}"
-                numbers[f"{words}: runs with too many"] = int(np.sum(found > true))
-                if np.any(found == true):
-                    numbers[f"{words}: median angle of those, degrees"] = np.median(
-                        data[f"{kind} {name}/angle"][found == true]
-                    )
+        named = {name: f"find {name}" for name in [*given.FOUND, *given.MISSED]}
+        named |= {f"{EXAMPLE}, {rule} rule by threshold": f"rule {rule}" for rule in escape.RULES}
+        for words, source in named.items():
+            found, true, angle = (data[f"{source}/{what}"] for what in ("dimension", "true", "angle"))
+            numbers[f"{words}: runs"] = len(found)
+            numbers[f"{words}: runs with the right dimension"] = int(np.sum(found == true))
+            numbers[f"{words}: runs with too many dimensions"] = int(np.sum(found > true))
+            if np.any(found == true):
+                numbers[f"{words}: median angle where right, degrees"] = np.median(angle[found == true])
+                numbers[f"{words}: largest angle where right, degrees"] = np.max(angle[found == true])
         for name in NULLS:
             for level in LEVELS:
                 rate = np.mean(data[f"null {name}/p_values"] <= level)
-                numbers[f"null runs, {name}: false expansions at {level:g}"] = rate
+                numbers[f"null runs, {name}: rate of false expansions at {level:g}"] = rate
         return numbers
 
     def panels(self, data):
         from haarflow.experiments import _discovery_panels as drawn
 
         rows = {name: f"find {name}" for name in [*given.FOUND, *given.MISSED]}
-        rows |= {f"published {rule} rule": f"rule {rule}" for rule in escape.RULES}
-        shapes = {name: given.setting(name).shape for name in given.FOUND}
+        rows |= {f"swap, {rule} rule by threshold": f"rule {rule}" for rule in escape.RULES}
         nulls = {name: data[f"null {name}/p_values"] for name in NULLS}
-        return [drawn.table(data, rows), drawn.patterns(data, shapes), drawn.calibration(nulls)]
+        return [drawn.table(data, rows), drawn.patterns(data, given.SHAPES), drawn.calibration(nulls)]
 
 
 def _rows(found: list[practice.Discovery], truth: np.ndarray) -> dict[str, np.ndarray]:

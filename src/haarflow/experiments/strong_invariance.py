@@ -42,12 +42,15 @@ class StrongInvariance(Experiment):
     noise is drawn in Z and then projected. DA averages over the whole group at every step.
 
     The paths of DA, FA and EA are compared at eleven times from start to end. A step of 50/N with N = 5 or 10 is 10
-    or 5: it makes the dynamics chaotic and multiplies rounding, so their equality to 1e-12 is claimed for N >= 50,
-    where the step is at most 1; the gaps below are shown. The escape law is fitted on runs of their own: the distance
-    is reached within a flow time of about ten (the published horizon is 1000) and then changes by a third at most,
-    but it differs by a factor of two between repetitions, so that ten of them know a slope to ±0.14 only; 64 short
-    ones over five sizes know it to about ±0.04. The law is the leading order in s: at N = 100, where s = 0.5, W2²
-    lies a third above it, which makes the fitted slope in N steeper than −1 by about 0.1.
+    or 5: it makes the dynamics chaotic and multiplies rounding, so their equality to 1e-12, and that FA ends on E^G
+    to rounding, are claimed for N >= 50, where the step is at most 1; DA also pushes particles back to E^G, which FA,
+    whose risk does not see an asymmetry, does not: with the arbitrary teacher and N = 10 the median W2² of FA is
+    1e-26 to 1e-23, by seed. The gaps below N = 50 are shown.
+
+    The escape law is fitted on runs of their own, at a flow time of 5, by which the distance is about what it is at
+    the published horizon of 1000. One run differs from the next by a factor of two: 192 of them know the slopes in N,
+    s and B to about 0.04. The law is the leading order in s. At N = 100, where s = 0.5, W2² lies a third above it,
+    which makes the fitted slope in N steeper than −1 by about 0.07; the slopes in s and B are fitted from s = 1/8 down.
     """
 
     sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (5, 10, 50, 100)
@@ -57,12 +60,12 @@ class StrongInvariance(Experiment):
     temperature: NonNegative = 1e-6
     batch: Count = 20
     horizon: Count = 20
-    single: tuple[Count, ...] = (5, 10, 50)
-    escape_time: Positive = 10.0
-    escape_repetitions: Count = 64
-    escape_sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (100, 200, 400, 800, 1600)
-    escape_steps: Annotated[tuple[Positive, ...], Field(min_length=2)] = (0.25, 0.125, 0.0625, 0.03125)
-    escape_batches: Annotated[tuple[Count, ...], Field(min_length=2)] = (5, 10, 20, 40)
+    single: tuple[Count, ...] = (50,)
+    escape_time: Positive = 5.0
+    escape_repetitions: Count = 192
+    escape_sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (100, 200, 400, 800, 1600, 3200)
+    escape_steps: Annotated[tuple[Positive, ...], Field(min_length=2)] = (1 / 8, 1 / 16, 1 / 32, 1 / 64)
+    escape_batches: Annotated[tuple[Count, ...], Field(min_length=2)] = (5, 10, 20)
 
     @classmethod
     def full(cls):
@@ -78,15 +81,25 @@ class StrongInvariance(Experiment):
             for a in range(0, self.repetitions, block)
         ]
         escapes = [f"escape N={n}" for n in sorted(self.escape_sizes, reverse=True)]
-        escapes += [f"escape batch={b}" for b in sorted(self.escape_batches)]
-        return [*escapes, "escape step", *runs, *(f"single N={n}" for n in sorted(self.single)), "full batch"]
+        return [
+            *escapes,
+            *runs,
+            "escape step",
+            "escape batch",
+            *(f"single N={n}" for n in sorted(self.single)),
+            "full batch",
+        ]
 
     def run(self, key, part):
+        least = min(self.escape_sizes)
         match part.split():
             case ["escape", "step"]:
-                return {"off": np.stack([self.escape(key, 100, s, self.batch) for s in self.escape_steps], 1)}
-            case ["escape", what]:
-                return self._escape(key, *what.split("="))
+                return {"off": np.stack([self.escape(key, least, s, self.batch) for s in self.escape_steps], 1)}
+            case ["escape", "batch"]:
+                step = self.escape_steps[0]
+                return {"off": np.stack([self.escape(key, least, step, b) for b in sorted(self.escape_batches)], 1)}
+            case ["escape", size]:
+                return self._escape(key, size[2:])
             case ["single", size]:
                 return self.train(key, "weak", int(size[2:]), range(self.repetitions), dtype=jnp.float32)
             case ["full", "batch"]:
@@ -102,7 +115,7 @@ class StrongInvariance(Experiment):
         problem = (
             published.fields(published.task(teacher, self.batch, atoms=10), self.tau),
             published.steppers(self.temperature, projected=True),
-            _starts(keys, n),
+            published.drawn(keys, n, strong=True, room=SMALL_STEP),
         )
         steps = self.horizon * n
         paths = flow(
@@ -116,55 +129,47 @@ class StrongInvariance(Experiment):
         )
         ends = [_measure(paths[name].cloud) for name in published.SCHEMES]
         found = {what: np.stack([np.asarray(end[what], float) for end in ends], 1) for what in ends[0]}
-        ways = {name: paths[name].probes["atoms"] for name in HELD}
+        ways = {name: paths[name].probes["atoms"][:, :, :n] for name in HELD}
         found["gaps"] = np.stack([np.abs(ways[a] - ways[b]).max(axis=(1, 2, 3)) for a, b in PAIRS], 1)
         return found
 
-    def _escape(self, key, what: str, value: str) -> dict[str, np.ndarray]:
-        """Along N, both at the published step and at a step that stays; along B, at that step."""
-        middle = self.escape_steps[0]
-        if what == "batch":
-            return {"off": self.escape(key, 100, middle, int(value))}
+    def _escape(self, key, value: str) -> dict[str, np.ndarray]:
+        """Along N, at the published step and, with a quarter of the runs, at one that stays (the data are the same)."""
         n = int(value)
         return {
             "off": self.escape(key, n, self.alpha / n, self.batch),
-            "still": self.escape(key, n, middle, self.batch),
+            "still": self.escape(key, n, self.escape_steps[0], self.batch, share=4),
         }
 
-    def escape(self, key, n: int, step: float, batch: int) -> np.ndarray:
+    def escape(self, key, n: int, step: float, batch: int, share: int = 1) -> np.ndarray:
         """W2² between the plain cloud and E^G at the escape time, for the equivariant teacher: (repetitions,)."""
-        keys = jax.random.split(jax.random.fold_in(key, 7), self.escape_repetitions)
-        field = published.fields(published.task("weak", batch), self.tau)["vanilla"]
+        keys = jax.random.split(jax.random.fold_in(key, 7), self.escape_repetitions)[::share]
+        data = published.repeated(published.task("weak", self.batch), batch)
+        field = published.fields(data, self.tau)["vanilla"]
         scheme = published.steppers(self.temperature, projected=True)["vanilla"]
-        steps, block = max(1, round(self.escape_time / step)), max(1, 25_600 // n)  # blocks that fit the cache
+        steps, block = max(1, round(self.escape_time / step)), max(1, 1600 // n)  # blocks that fit the cache
         found = []
         for first in range(0, len(keys), block):
             some = keys[first : first + block]
-            path = flow(field, scheme, _starts(some, n)["vanilla"], key=some, dt=step, steps=steps, progress=False)
+            start = published.drawn(some, n, strong=True)["vanilla"]
+            path = flow(field, scheme, start, key=some, dt=step, steps=steps, progress=False)
             found.append(np.asarray(_measure(path.cloud)["off2"]))
             tell((first + len(some)) / len(keys))
         return np.concatenate(found)
 
     def gather(self, pieces):
-        data = {"full batch": pieces["full batch"]["off"], "escape/step": pieces["escape step"]["off"]}
+        data = {"full batch": pieces["full batch"]["off"]}
+        data |= {f"escape/{name}": pieces[f"escape {name}"]["off"] for name in ("step", "batch")}
         for teacher in TEACHERS:
             for what in ("off2", "rmd2", "gaps"):
-                rows = [self._rows(pieces, teacher, n, what) for n in sorted(self.sizes)]
+                rows = [published.rows(pieces, teacher, n, what) for n in sorted(self.sizes)]
                 data[f"{teacher}/{what}"] = np.stack(rows, axis=1)
-        sizes, batches = sorted(self.escape_sizes), sorted(self.escape_batches)
+        sizes = sorted(self.escape_sizes)
         data["escape/N"] = np.stack([pieces[f"escape N={n}"]["off"] for n in sizes], 1)
         data["escape/still"] = np.stack([pieces[f"escape N={n}"]["still"] for n in sizes], 1)
-        data["escape/batch"] = np.stack([pieces[f"escape batch={b}"]["off"] for b in batches], 1)
         for what in ("off2", "rmd2", "gaps"):
             data[f"single/{what}"] = np.stack([pieces[f"single N={n}"][what] for n in sorted(self.single)], 1)
         return data
-
-    @staticmethod
-    def _rows(pieces, teacher: str, n: int, what: str) -> np.ndarray:
-        mine = {
-            int(part.split()[3].split("-")[0]): p for part, p in pieces.items() if part.startswith(f"{teacher} N={n} ")
-        }
-        return np.concatenate([mine[first][what] for first in sorted(mine)])
 
     def _grids(self) -> dict[str, np.ndarray]:
         sizes = np.array(sorted(self.escape_sizes), float)
@@ -177,15 +182,20 @@ class StrongInvariance(Experiment):
 
     def verdict(self, data):
         sizes = np.array(sorted(self.sizes))
-        held = [published.SCHEMES.index(name) for name in HELD]
-        medians = max(np.median(data[f"{t}/off2"][..., held], axis=0)[sizes >= 10].max() for t in TEACHERS)
+        ends = np.stack([np.median(data[f"{teacher}/off2"], axis=0) for teacher in TEACHERS])
+        exact, averaged = ([published.SCHEMES.index(name) for name in names] for names in (("DA", "EA"), ("FA",)))
         gaps = max(data[f"{teacher}/gaps"][:, sizes >= SMALL_STEP].max() for teacher in TEACHERS)
         flat = np.median(data["arbitrary/rmd2"][:, sizes >= 10, 0], axis=0)
         worst = flat[np.argmax(np.abs(flat - 9.3e-2))]
         found = self.slopes(data)
         numbers = self._single(data)
         return {
-            "Thm 6: DA, FA and EA end on E^G, every teacher, N >= 10: median W2² below 1e-24": below(medians, 1e-24),
+            "Thm 6: DA and EA end on E^G, every teacher, N >= 10: median W2² below 1e-24": below(
+                ends[:, sizes >= 10][..., exact].max(), 1e-24
+            ),
+            "Thm 6: FA ends on E^G, every teacher, N >= 50: median W2² below 1e-24": below(
+                ends[:, sizes >= SMALL_STEP][..., averaged].max(), 1e-24
+            ),
             "Thm 6: DA, FA and EA are one path, every teacher and run, N >= 50: largest gap below 1e-12": below(
                 gaps, 1e-12
             ),
@@ -336,19 +346,17 @@ def _atoms(cloud: Cloud):
     return cloud.atoms
 
 
+def _off2(cloud: Cloud):
+    return si_distance(cloud, published.PROJECTOR) ** 2
+
+
 @eqx.filter_jit
 @jax.vmap
 def _measure(cloud: Cloud):
     return {
-        "off2": si_distance(cloud, published.PROJECTOR) ** 2,
+        "off2": _off2(cloud),
         "rmd2": si_rmd(cloud, published.PROJECTOR) ** 2,
     }
-
-
-@eqx.filter_jit
-def _starts(keys, n: int) -> dict[str, Cloud]:
-    """A strongly invariant start for each key."""
-    return jax.vmap(lambda key: published.starts(jax.random.fold_in(key, n), n, strong=True))(keys)
 
 
 def cast(tree, dtype):

@@ -62,6 +62,18 @@ class Sample(Data):
         return [cls(xs, jnp.sin(xs)), cls(xs, xs[:, :1], size=3)]
 
 
+def folds(key: PRNGKeyArray, sample: Sample, count: int) -> list[Sample]:
+    """The rows of a sample dealt out at random to `count` samples of equal size: data of their own for replicates."""
+    m = len(sample.xs)
+    if not 1 <= count <= m:
+        raise Refusal(
+            f"The folds of a sample have at least one row each; got {count} folds of {m} rows. "
+            f"Write a count from 1 to {m}."
+        )
+    rows = np.asarray(jax.random.permutation(key, m))[: m - m % count].reshape(count, -1)
+    return [Sample(sample.xs[here], sample.ys[here], sample.size) for here in rows]
+
+
 class Stream(Data):
     """One pass over a user's law: `law(key, size)` returns fresh inputs (size, d) and outputs (size, c)."""
 

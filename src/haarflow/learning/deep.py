@@ -14,7 +14,7 @@ from haarflow.learning.risks import LOSSES, Functional
 from haarflow.learning.symmetry import moved
 from haarflow.measures.clouds import Cloud, action_matrices
 from haarflow.models.residual import Residual
-from haarflow.models.units import Dense
+from haarflow.models.units import Dense, Unit
 
 
 class Deep(Functional):
@@ -30,6 +30,7 @@ class Deep(Functional):
 
     def __check_init__(self):
         one_of("A loss", self.loss, LOSSES)
+        refuse_unless_network("A Deep risk", self.network, "Risk(unit, data)")
 
     def __call__(self, cloud):
         if not (isinstance(self.data, Sample) and self.data.size is None):
@@ -38,6 +39,11 @@ class Deep(Functional):
                 "Write risk.sample(key)(cloud) for one draw."
             )
         outputs = self.network(cloud, self.data.xs)
+        if outputs.shape != self.data.ys.shape:
+            raise Refusal(
+                f"A Deep risk compares the network's outputs with the labels; got outputs {outputs.shape} and labels "
+                f"{self.data.ys.shape}. Write a network that returns (b, c) for inputs (b, d)."
+            )
         return jnp.mean(jax.vmap(LOSSES[self.loss])(outputs, self.data.ys))
 
     def sample(self, key):
@@ -52,8 +58,8 @@ class Deep(Functional):
         ]
 
 
-class Symmetrised(eqx.Module):
-    """FA for any network: `mean_g on_y(g)^-1 network(cloud, on_x(g) x)`; `symmetrised` makes one."""
+class AveragedNetwork(eqx.Module):
+    """FA for any network: `mean_g on_y(g)^-1 network(cloud, on_x(g) x)`; `average_network` makes one."""
 
     network: Callable
     on_x: Float[Array, "g d d"]
@@ -61,11 +67,37 @@ class Symmetrised(eqx.Module):
 
     def __call__(self, cloud: Cloud, xs: Float[Array, "b d"]) -> Float[Array, "b c"]:
         """The averaged outputs on a batch."""
-        everywhere = self.network(cloud, moved(self.on_x, xs)).reshape(len(self.on_x), len(xs), -1)
+        self._fit("on_x", self.on_x, "inputs", xs)
+        outputs = self.network(cloud, moved(self.on_x, xs))
+        self._fit("on_y", self.on_y, "outputs", outputs)
+        everywhere = outputs.reshape(len(self.on_x), len(xs), -1)
         return jnp.einsum("gji,gbj->bi", self.on_y.astype(xs.dtype), everywhere) / len(self.on_y)
 
+    def _fit(self, name: str, table: Array, what: str, rows: Array):
+        if rows.shape[1] != table.shape[1]:
+            raise Refusal(
+                f"An averaged network needs representations of the sizes of its inputs and outputs; got {name} of size "
+                f"{table.shape[1]} and {what} of size {rows.shape[1]}. "
+                f"For {what} that stay write {name}=trivial(group, {rows.shape[1]})."
+            )
 
-def symmetrised(network: Callable, on_x: Rep, on_y: Rep, *, elements=None) -> Symmetrised:
-    """`Q_G` of any `network(cloud, xs)`, over the group or over the `elements` that stand for an infinite one."""
+
+def average_network(network: Callable, on_x: Rep, on_y: Rep, *, elements=None) -> AveragedNetwork:
+    """FA: `Q_G` of any `network(cloud, xs)`, over the group or over the `elements` that stand for an infinite one."""
+    refuse_unless_network("average_network", network, "average(unit, on_x, on_y)")
+    if on_x.group != on_y.group:
+        raise Refusal(
+            f"average_network takes two representations of one group; got {on_x.group!r} on the inputs and "
+            f"{on_y.group!r} on the outputs. Write on_y=trivial(on_x.group, c) for outputs that stay."
+        )
     tables = (jnp.asarray(action_matrices(rep, rep.dim, elements=elements)) for rep in (on_x, on_y))
-    return Symmetrised(network, *tables)
+    return AveragedNetwork(network, *tables)
+
+
+def refuse_unless_network(owner: str, network: object, instead: str):
+    """A sentence, where something else stands in the place of a function of a cloud and of inputs."""
+    if isinstance(network, Unit) or not callable(network):
+        raise Refusal(
+            f"{owner} takes a network(cloud, xs), such as a Residual; got {type(network).__name__}. "
+            f"For the average of one unit write {instead}."
+        )

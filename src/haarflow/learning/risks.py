@@ -106,18 +106,20 @@ class Penalty(Functional):
 
 
 class Fit(Functional):
-    """`mean_b l(f_mu(x_b), y_b)` on one batch: the literal minibatch risk."""
+    """`mean_b l(f_mu(x_b), y_b)` on one batch: the literal minibatch risk; with `masses`, the weighted mean."""
 
     unit: Unit
     xs: Float[Array, "b d"]
     ys: Float[Array, "b c"]
     loss: str
+    masses: Float[Array, "b"] | None = None
 
     def __call__(self, cloud):
         return self._score(network(self.unit, cloud, self.xs))
 
     def _score(self, outputs):
-        return jnp.mean(jax.vmap(LOSSES[self.loss])(outputs, self.ys))
+        losses = jax.vmap(LOSSES[self.loss])(outputs, self.ys)
+        return jnp.mean(losses) if self.masses is None else self.masses @ losses
 
     def variation(self, cloud):
         refuse_unless_particles(self.unit, cloud)
@@ -129,7 +131,8 @@ class Fit(Functional):
 
     @classmethod
     def examples(cls):
-        return [Risk.examples()[0].sample(jax.random.key(3))]
+        plain = Risk.examples()[0].sample(jax.random.key(3))
+        return [plain, cls(plain.unit, plain.xs, plain.ys, "square", jnp.array([0.5, 0.2, 0.3]))]
 
 
 class Risk(Functional):

@@ -9,16 +9,15 @@ from haarflow.measures.clouds import Cloud
 from haarflow.measures.couplings import (
     Coupling,
     greedy,
-    multiscale,
     nearest,
     refined,
     searchable,
     sorted_along,
 )
-from haarflow.measures.distances import even, frames, generator, line, pair
+from haarflow.measures.distances import frames, generator, line, pair
 
 COUPLING_LIMIT = 2_000_000
-"""Largest number of pairs that the slower couplings (greedy, multiscale, refined) are asked to improve."""
+"""Largest number of pairs that the slower couplings (greedy, refined) are asked to improve."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +105,6 @@ def upper_bounds(
     if len(best.i) > COUPLING_LIMIT:
         return found
     draw = generator(key)
-    if even(best.mass):
-        best = multiscale(int(draw.integers(2**31)), x, y, best)
-        found["multiscale"] = best.length(x, y)
     for _ in range(rounds):
         best = refined(np.linalg.qr(draw.normal(size=(x.shape[1],) * 2))[0], x, y, best)
         found["refined"] = best.length(x, y)

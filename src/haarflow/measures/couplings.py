@@ -70,26 +70,6 @@ def greedy(u, x, a, y, b, *, rounds: int = 3) -> Coupling:
     return Coupling(i, j, mass if parcel is None else mass * parcel)
 
 
-def multiscale(seed: int, x, y, start: Coupling, *, plans: int = 8) -> Coupling:
-    """The pairs that travel, of equal mass, matched anew by POT's merge of binary space partitions."""
-    from ot.bsp import compute_bspot_bijection
-
-    far = np.flatnonzero(start.costs(x, y) > 0)
-    if len(far) < 2:
-        return start
-    _, turn, _ = compute_bspot_bijection(
-        x[start.i[far]],
-        y[start.j[far]],
-        n_plans=plans,
-        initial_perm=np.arange(len(far), dtype=np.int32),
-        gaussian_slicing=x.shape[1] <= 64,
-        seed=seed,
-    )
-    j = start.j.copy()
-    j[far] = start.j[far[turn]]
-    return start._replace(j=j)
-
-
 def refined(frame: Float[np.ndarray, "p p"], x, y, start: Coupling, *, block: int = 64) -> Coupling:
     """Neighbouring pairs, block by block, coupled optimally among themselves: never worse than the start.
 

@@ -1,53 +1,82 @@
 """Large clouds in blocks of particles: memory for a block's evaluations, whatever the size of the cloud.
 
-A block is a window of the cloud; the last window is moved back to fit, and counts only what was not counted.
+The particles lie in rows, and a block is a window of columns: where the rows are divided among devices, every device
+has its share of every block. The last window is moved back to fit, and counts only what was not counted.
 """
+
+import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-AT_ONCE = 2**24  # evaluations of a unit, one per particle, input and output, that are held in memory together
+# Evaluations of a unit, one per particle, input and output, that are held in memory together: few where only their sum
+# is wanted, so that the cache holds them; many where they serve twice, and in blocks would be made twice.
+SUMMED = 2**20
+AT_ONCE = 2**24
+_ROWS = 960  # their number divides it, and is a multiple of most numbers of devices
+
+
+class Layout(NamedTuple):
+    """How a cloud is cut: rows of particles, the width of a block, and the number of blocks."""
+
+    rows: int
+    width: int
+    blocks: int
 
 
 def total(unit, weights, thetas, xs):
     """`unit.total`, at once where it fits, else block by block."""
-    if len(thetas) <= _size(unit, xs):
+    if len(thetas) <= _size(unit, xs, SUMMED):
         return unit.total(weights, thetas, xs)
+    layout = _layout(len(thetas), _size(unit, xs, SUMMED))
 
     def add(i, so_far):
-        _, mass, atoms = _window(i, _size(unit, xs), weights, thetas)
+        _, mass, atoms = _window(i, layout, weights, thetas)
         return so_far + unit.total(mass, atoms, xs)
 
     shape = jax.eval_shape(unit.total, weights[:1], thetas[:1], xs)
-    return jax.lax.fori_loop(0, _count(unit, thetas, xs), add, jnp.zeros(shape.shape, shape.dtype))
+    return jax.lax.fori_loop(0, layout.blocks, add, jnp.zeros(shape.shape, shape.dtype))
 
 
 def feedback(unit, weights, thetas, xs, answer):
     """`unit.feedback`, at once where it fits, else the outputs of all blocks first, then what comes back to each."""
-    if len(thetas) <= _size(unit, xs):
+    if len(thetas) <= _size(unit, xs, AT_ONCE):
         return unit.feedback(weights, thetas, xs, answer)
+    layout = _layout(len(thetas), _size(unit, xs, AT_ONCE))
     slopes = answer(total(unit, weights, thetas, xs))
 
     def fill(i, so_far):
-        start, mass, atoms = _window(i, _size(unit, xs), weights, thetas)
+        start, mass, atoms = _window(i, layout, weights, thetas)
         found = unit.feedback(mass, atoms, xs, lambda _: slopes)
-        return jax.tree.map(lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, start, 0), so_far, found)
+        return jax.tree.map(
+            lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, _rows(new, layout), start, 1), so_far, found
+        )
 
-    empty = jnp.zeros_like(weights), jnp.zeros_like(thetas)
-    return jax.lax.fori_loop(0, _count(unit, thetas, xs), fill, empty)
-
-
-def _size(unit, xs) -> int:
-    return max(1, AT_ONCE // (len(xs) * unit.outputs))
-
-
-def _count(unit, thetas, xs) -> int:
-    return -(-len(thetas) // _size(unit, xs))
+    empty = _rows(jnp.zeros_like(weights), layout), _rows(jnp.zeros_like(thetas), layout)
+    potential, gradient = jax.lax.fori_loop(0, layout.blocks, fill, empty)
+    return potential.reshape(weights.shape), gradient.reshape(thetas.shape)
 
 
-def _window(i, size, weights, thetas):
+def _size(unit, xs, most: int) -> int:
+    return max(1, most // (len(xs) * unit.outputs))
+
+
+def _layout(n: int, size: int) -> Layout:
+    common = math.gcd(n, _ROWS)
+    rows = max(rows for rows in range(1, min(common, size) + 1) if common % rows == 0)
+    width = size // rows
+    return Layout(rows, width, -(-(n // rows) // width))
+
+
+def _rows(array, layout: Layout):
+    return array.reshape(layout.rows, -1, *array.shape[1:])
+
+
+def _window(i, layout: Layout, weights, thetas):
     """Where block i starts, its weights (0 for those that an earlier block counted) and its atoms."""
-    start = jnp.minimum(i * size, len(thetas) - size)
-    mass = jax.lax.dynamic_slice_in_dim(weights, start, size)
-    fresh = start + jnp.arange(size) >= i * size
-    return start, jnp.where(fresh, mass, 0), jax.lax.dynamic_slice_in_dim(thetas, start, size)
+    mass, atoms = _rows(weights, layout), _rows(thetas, layout)
+    start = jnp.minimum(i * layout.width, mass.shape[1] - layout.width)
+    mass, atoms = (jax.lax.dynamic_slice_in_dim(array, start, layout.width, 1) for array in (mass, atoms))
+    fresh = start + jnp.arange(layout.width) >= i * layout.width
+    return start, jnp.where(fresh[None], mass, 0).ravel(), atoms.reshape(-1, thetas.shape[1])

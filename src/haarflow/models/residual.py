@@ -1,7 +1,8 @@
 """Residual networks of several mean-field layers: each layer is an average over the particles of one cloud."""
 
+from itertools import accumulate
+
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from haarflow.algebra.reps import Rep
@@ -18,9 +19,15 @@ class Residual(eqx.Module):
     trained through `Deep`, not through `Risk`.
     """
 
-    layers: tuple[Unit, ...]
+    layers: tuple[Unit, ...] = eqx.field(converter=tuple)
 
     def __check_init__(self):
+        strangers = [type(layer).__name__ for layer in self.layers if not isinstance(layer, Unit)]
+        if strangers:
+            raise Refusal(
+                f"The layers of a Residual network are units; got {', '.join(strangers)}. "
+                "Write Residual((Dense(d, d), Dense(d, c)))."
+            )
         sizes = [(layer.inputs, layer.outputs) for layer in self.layers]
         if not sizes or any(size != (sizes[0][0],) * 2 for size in sizes[:-1]) or sizes[-1][0] != sizes[0][0]:
             raise Refusal(
@@ -51,18 +58,16 @@ class Residual(eqx.Module):
                 f"A particle of this Residual network has {self.dim} numbers, those of all layers; got atoms in "
                 f"R^{cloud.p}. Write atoms of shape (n, {self.dim})."
             )
-        ends, start, marginals = [layer.dim for layer in self.layers], 0, []
-        for size in ends:
-            marginals.append(Cloud(cloud.atoms[..., start : start + size], cloud.weights))
-            start += size
-        return tuple(marginals)
+        ends = list(accumulate(layer.dim for layer in self.layers))
+        starts = [0, *ends[:-1]]
+        return tuple(Cloud(cloud.atoms[..., a:b], cloud.weights) for a, b in zip(starts, ends, strict=True))
 
     def __call__(self, cloud: Cloud, xs: Float[Array, "b d"]) -> Float[Array, "b c"]:
         """The outputs on a batch."""
         *inner, last = zip(self.layers, self.split(cloud), strict=True)
         for layer, marginal in inner:
             xs = xs + network(layer, marginal, xs)
-        return network(*last, jnp.asarray(xs))
+        return network(*last, xs)
 
     def action(self, on_x: Rep, on_y: Rep) -> Rep:
         """How the group moves a particle: every layer by its own action, the inner layers from on_x to on_x."""

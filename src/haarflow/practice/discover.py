@@ -4,6 +4,7 @@ From E = {0}, train a cloud that starts on E; while it leaves E, add the directi
 law of the data is equivariant, population training never leaves the fixed space E^G (Theorem 5), so E grows inside it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import jax
@@ -12,20 +13,22 @@ from jaxtyping import Float, PRNGKeyArray
 
 from haarflow.algebra.reps import Rep
 from haarflow.dynamics.fields import Field, Restricted, restrict
-from haarflow.dynamics.progress import Tell
+from haarflow.dynamics.progress import Tell, watching
 from haarflow.dynamics.schemes import Euler, Noisy, Scheme
-from haarflow.errors import Refusal, one_of
+from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
-from haarflow.practice.escape import RULES, Training, escape, excess, pull
-from haarflow.practice.sharing import Sharing, Symmetry, sharing, symmetries, tie, tied
-
-STOPS = ("test", "threshold")
-_EXACT = 1e-9  # the standard error of a direction that never varies: rounding
+from haarflow.practice.escape import Training, escape, excess, pull
+from haarflow.practice.plans import REPLICATES, Known, Plan, refuse_unless_searchable
+from haarflow.practice.sharing import Sharing, Symmetry, sharing, symmetries
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Step:
-    """One round: the dimension trained from, how far the cloud left it, and how many directions were added."""
+    """One round: the dimension trained from, how far the cloud left it, and how many directions were added.
+
+    `p_value` is that of the leading direction (NaN with fewer than four replicates), `sizes` are the singular values
+    of the mean residual.
+    """
 
     dimension: int
     rmd2: float
@@ -34,12 +37,22 @@ class Step:
     added: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Discovery:
-    """A subspace of the parameters that training keeps, found from data: a ready equivariant architecture."""
+    """A subspace of the parameters that training keeps, found from data: a ready equivariant architecture.
+
+    `history` has a Step for every round, and `ended` says why there was no further one.
+    """
 
     basis: Float[np.ndarray, "p k"]
     history: list[Step]
+    ended: str = ""
+
+    def __str__(self) -> str:
+        """One sentence: the dimension, the rounds, and why it ended."""
+        rounds = f"{len(self.history)} round{'s' * (len(self.history) != 1)}"
+        words = f"A subspace of dimension {self.dimension} in R^{len(self.basis)}, found in {rounds}"
+        return f"{words}: {self.ended}." if self.ended else f"{words}."
 
     @property
     def dimension(self) -> int:
@@ -90,7 +103,7 @@ class Discovery:
 
 
 def discover(
-    field: Field,
+    field: Field | Sequence[Field],
     start: Cloud,
     *,
     key: PRNGKeyArray,
@@ -101,7 +114,7 @@ def discover(
     stop: str = "test",
     false_expansion: float = 0.01,
     threshold: float | int | None = None,
-    replicates: int = 12,
+    replicates: int | None = None,
     directions: int = 1,
     ties: float | int = 5.0,
     most: int | None = None,
@@ -109,7 +122,10 @@ def discover(
 ) -> Discovery:
     """The subspace that training with this field does not leave, grown from {0}.
 
-    Each round trains `replicates` times from `start` projected on E, each on fresh data, with noise projected on E.
+    Each round trains `replicates` times (16 unless given) from `start` projected on E, each on fresh data, with noise
+    projected on E. A finite sample is not itself symmetric, and replicates that share it share its accidents: give
+    a sequence of fields, one for each replicate, on data of their own (`folds` deals a sample out).
+
     `rule` chooses what to add: the top singular vector of the mean residual matrix, up to `directions` of them at
     once; or the `mean` residual (published), which says nothing after the first round. `stop` says when to end:
 
@@ -117,45 +133,57 @@ def discover(
       particle off E. A singular pair found on half of the replicates is judged by a one-sided t-test on the other half.
       If the law of the batches is equivariant and E = E^G, the law of a residual matrix is G-invariant, so its mean is
       exactly zero, at any number of particles and any step: a direction is added there with probability
-      `false_expansion`. Rounds are tested in order up to the first that is not rejected, so a procedure that arrives
-      at E^G goes on with that probability. (A free training also amplifies noise wherever E is unstable; its
+      `false_expansion` at most. Rounds are tested in order up to the first that is not rejected, so a procedure that
+      arrives at E^G goes on with that probability. (A free training also amplifies noise wherever E is unstable; its
       residual can be large, of random sign, and no evidence at all.)
       With `threshold` > 0 the hypothesis is a mean residual of at most that size (as an RMD²).
     - "threshold": trainings are free, and end the search when their median RMD² to E is at most `threshold` (1e-3
       unless given); with `replicates=1` this is the published procedure.
 
-    A found direction carries noise, and a tilted E is left by training for no good reason. So coordinates that
-    differ by less than about `ties` standard errors over the replicates are tied, which makes E exact where E^G is a
-    sharing pattern. With `ties=0`, or where E^G ties no coordinates, E keeps its tilt, and directions are added more
-    often than stated. What is found lies in E^G and may be smaller: a direction that the data never excite from
-    smaller subspaces is not found. A wide start, where the unit is not linear, excites most.
+    A found direction carries noise, and training leaves a tilted E with good reason. So coordinates that differ
+    by less than about `ties` standard errors over the replicates are tied, which makes E exact where E^G is a
+    sharing pattern: equal weights, opposite weights and zeros. The stated probability rests on this. With `ties=0`, or
+    where E^G ties no coordinates, E keeps its tilt and the search usually goes on, up to the whole space; a
+    `threshold` then helps where the pull is strong.
+
+    What is found lies in E^G and may be smaller: a direction that the data never excite from smaller subspaces is
+    not found. A wide start, where the unit is not linear, excites most. `progress` is a function of the fraction
+    done, True or False; the fraction counts on the largest possible dimension, `most`, so the end may come early.
     """
-    one_of("A discovery rule", rule, RULES)
-    one_of("A discovery stop", stop, STOPS)
-    _check(stop, false_expansion, replicates, directions)
+    given = REPLICATES if isinstance(field, Field) else len(field)
     most = start.p if most is None else min(most, start.p)
-    level = (1e-3 if stop == "threshold" else 0.0) if threshold is None else threshold
-    basis, noise, history = np.zeros((start.p, 0)), np.zeros((start.p, 0)), []
-    look = pull if stop == "test" else escape
-    while True:
-        training = Training(jax.random.fold_in(key, len(history)), dt, steps, replicates, temperature, progress)
-        seen = look(field, start, basis, training)
-        mass = float(np.mean(np.sum(seen.atoms**2, axis=(1, 2))))
-        found = excess(seen.residuals, rule=rule, above=float(np.sqrt(4 * level * mass)))
-        wanted = found.p_values <= false_expansion if stop == "test" else found.sizes > 0
-        if stop == "threshold" and seen.rmd2 <= level:
-            wanted[:] = False
-        count = min(int(np.argmin(np.append(wanted, False))), directions, most - basis.shape[1])
-        history.append(Step(basis.shape[1], seen.rmd2, float(found.p_values[0]), found.sizes, count))
-        if count == 0:
-            return Discovery(basis, history)
-        grown = _orthonormal(np.concatenate([basis, found.directions[:count].T], axis=1))
-        noise = np.concatenate([noise, found.errors[:count].T], axis=1)
-        if ties and replicates > 1:
-            grown, noise = _tied(grown, noise, ties)
-        if grown.shape[1] <= basis.shape[1]:
-            return Discovery(basis, history)
-        basis = grown
+    replicates = given if replicates is None else replicates
+    plan = Plan(rule, stop, false_expansion, threshold, replicates, directions, ties, most, steps)
+    refuse_unless_searchable(field, start, plan)
+    with watching(progress) as tell:
+        return _search(field, start, plan, Training(key, dt, steps, replicates, temperature), tell)
+
+
+def _search(field: Field | Sequence[Field], start: Cloud, plan: Plan, training: Training, tell: Tell) -> Discovery:
+    """Round after round: train, look at what leaves E, add it if it is wanted."""
+    known, history = Known(np.zeros((start.p, 0)), np.zeros((start.p, 0))), []
+    look = pull if plan.stop == "test" else escape
+    while (k := known.basis.shape[1]) < start.p:
+        here = training._replace(
+            key=jax.random.fold_in(training.key, len(history)), progress=_from(tell, k, plan.most + 1)
+        )
+        seen = look(field, start, known.basis, here)
+        found = excess(seen.residuals, rule=plan.rule, above=plan.above(seen), weights=np.asarray(start.weights, float))
+        count = int(np.argmin(np.append(plan.wanted(seen, found), False)))
+        count = min(count, plan.directions, plan.most - k)
+        ties = plan.ties if plan.replicates > 1 else 0
+        grown = known.grown(found.directions[:count], found.errors[:count], ties)
+        added = max(grown.basis.shape[1] - k, 0)
+        history.append(Step(k, seen.rmd2, float(found.p_values[0]), found.sizes, added))
+        if not added:
+            return Discovery(known.basis, history, plan.ended(k, seen, found, count))
+        known = grown
+    return Discovery(known.basis, history, "it is the whole space")
+
+
+def _from(tell: Tell, done: int, total: int) -> Tell:
+    """The progress of the round that starts with `done` directions of `total`."""
+    return lambda fraction: tell((done + fraction) / total)
 
 
 def angles(found: Float[np.ndarray, "p k"], known: Float[np.ndarray, "p m"]) -> Float[np.ndarray, " a"]:
@@ -165,34 +193,3 @@ def angles(found: Float[np.ndarray, "p k"], known: Float[np.ndarray, "p m"]) -> 
     gap = abs(found.shape[1] - known.shape[1])
     shared = subspace_angles(found, known) if min(found.shape[1], known.shape[1]) else np.zeros(0)
     return np.concatenate([np.full(gap, 90.0), np.degrees(shared)])
-
-
-def _orthonormal(vectors: Float[np.ndarray, "p k"]) -> Float[np.ndarray, "p k"]:
-    return np.linalg.qr(vectors)[0]
-
-
-def _tied(basis: Float[np.ndarray, "p k"], noise: Float[np.ndarray, "p k"], ties: float | int):
-    """The basis and its noise, with those coordinates tied that noise cannot tell apart; mere noise goes.
-
-    Differences are measured in standard errors, column by column, so that the best known columns decide.
-    """
-    pattern = tied(basis, ties + np.sqrt(basis.shape[1]), errors=np.maximum(noise, _EXACT))
-    made, kept = tie(basis, pattern)
-    return made, noise[:, kept]
-
-
-def _check(stop: str, false_expansion: float, replicates: int, directions: int):
-    if stop == "test" and replicates < 4:
-        raise Refusal(
-            f"The stop 'test' splits at least 4 replicates into halves; got replicates={replicates}. "
-            "Write replicates=12, or stop='threshold'."
-        )
-    if not 0 < false_expansion < 1:
-        raise Refusal(
-            f"A false-expansion probability is between 0 and 1; got {false_expansion}. Write false_expansion=0.01."
-        )
-    if replicates < 1 or directions < 1:
-        raise Refusal(
-            f"A discovery has replicates >= 1 and adds directions >= 1 a round; got replicates={replicates}, "
-            f"directions={directions}. Write for example replicates=12, directions=1."
-        )

@@ -1,5 +1,7 @@
 """Does training leave a subspace? Free and held trainings on replicated data, and the test between them and noise."""
 
+import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -8,12 +10,13 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.dynamics.fields import Descend, Field, Tangent
-from haarflow.dynamics.flow import Path, flow
+from haarflow.dynamics.flow import Diverged, flow
 from haarflow.dynamics.progress import Tell
 from haarflow.dynamics.schemes import Euler, Noisy
+from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
-from haarflow.measures.clouds import Cloud
+from haarflow.measures.clouds import Cloud, stack
 from haarflow.models.units import Dense
 
 RULES = ("mean", "singular")
@@ -30,9 +33,9 @@ class Held(Field):
 
     def __call__(self, key, cloud):
         p = cloud.p // 2
-        velocity = self.field(key, Cloud(cloud.atoms[:, :p], cloud.weights)).atoms
-        inside = velocity @ self.projector.astype(velocity.dtype)
-        return Tangent(jnp.concatenate([inside, velocity - inside], axis=1))
+        tangent = self.field(key, Cloud(cloud.atoms[:, :p], cloud.weights))
+        inside = tangent.atoms @ self.projector.astype(tangent.atoms.dtype)
+        return Tangent(jnp.concatenate([inside, tangent.atoms - inside], axis=1), tangent.growth)
 
     @classmethod
     def examples(cls):
@@ -50,17 +53,29 @@ class Training(NamedTuple):
     temperature: float | int = 0.0
     progress: bool | Tell | None = None
 
-    def run(self, field: Field, start: Cloud, projector: Float[np.ndarray, "p p"]) -> Path:
-        """All replicates, in one program, with noise projected."""
-        return flow(
-            field,
-            Noisy(Euler(), self.temperature, projector=projector),
-            start,
-            key=jax.random.split(self.key, self.replicates),
-            dt=self.dt,
-            steps=self.steps,
-            progress=self.progress,
-        )
+    def run(self, fields: Sequence[Field], start: Cloud, projector: Float[np.ndarray, "p p"]) -> Cloud:
+        """The ends (r, n, p) of all replicates: on one field in one program, or on a field for each, in turn."""
+        scheme = Noisy(Euler(), self.temperature, projector=projector)
+        keys = jax.random.split(self.key, self.replicates)
+        turns = [(fields[0], keys)] if len(fields) == 1 else list(zip(fields, keys, strict=True))
+        ends = []
+        for turn, (field, key) in enumerate(turns):
+            told = _share(self.progress, turn, len(turns))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", Diverged)
+                path = flow(field, scheme, start, key=key, dt=self.dt, steps=self.steps, progress=told)
+            if path.stopped is not None:
+                raise Refusal(
+                    f"A discovery trains without meeting an infinite number; got one after {path.steps[-1]} steps of "
+                    f"dt={self.dt:g}. Write a smaller dt, or a start nearer to zero."
+                )
+            ends.append(path.cloud)
+        return ends[0] if len(fields) == 1 else stack(ends)
+
+
+def _share(progress: bool | Tell | None, turn: int, turns: int) -> bool | Tell | None:
+    """The progress of one turn of several."""
+    return (lambda fraction: progress((turn + fraction) / turns)) if callable(progress) else progress
 
 
 class Escape(NamedTuple):
@@ -86,61 +101,81 @@ class Excess(NamedTuple):
     errors: Float[np.ndarray, "m p"]
 
 
-def escape(field: Field, start: Cloud, basis: Float[np.ndarray, "p k"], training: Training) -> Escape:
+def escape(field: Field | Sequence[Field], start: Cloud, basis: Float[np.ndarray, "p k"], training: Training) -> Escape:
     """Train freely from the start on the subspace: the residuals (I − P) z at the end."""
     projector = basis @ basis.T
-    path = training.run(field, start.project(projector), projector)
-    atoms = _scaled(path)
+    atoms = _scaled(training.run(_several(field), _moved(start, projector), projector))
     return Escape(atoms, atoms - (atoms @ basis) @ basis.T)
 
 
-def pull(field: Field, start: Cloud, basis: Float[np.ndarray, "p k"], training: Training) -> Escape:
+def pull(field: Field | Sequence[Field], start: Cloud, basis: Float[np.ndarray, "p k"], training: Training) -> Escape:
     """Train held on the subspace: where the field, added up along the way, would have pulled each atom."""
     projector = basis @ basis.T
-    atoms = start.project(projector).atoms
-    double = Cloud(jnp.concatenate([atoms, jnp.zeros_like(atoms)], axis=1), start.weights)
+    double = _moved(start, np.concatenate([projector, np.zeros_like(projector)], axis=1))
     wide = np.zeros((2 * start.p, 2 * start.p))
     wide[: start.p, : start.p] = projector
-    ends = _scaled(training.run(Held(field, jnp.asarray(projector)), double, wide))
+    held = [Held(one, jnp.asarray(projector)) for one in _several(field)]
+    ends = _scaled(training.run(held, double, wide))
     residuals = ends[..., start.p :]
     return Escape(ends[..., : start.p] + residuals, residuals)
 
 
-def _scaled(path: Path) -> Float[np.ndarray, "r n p"]:
+def _several(field: Field | Sequence[Field]) -> Sequence[Field]:
+    return [field] if isinstance(field, Field) else field
+
+
+# Around the compiled trainings everything is NumPy: a single operation by JAX would cost its compilation.
+
+
+def _moved(cloud: Cloud, matrix: Float[np.ndarray, "p q"]) -> Cloud:
+    atoms = np.asarray(cloud.atoms)
+    return Cloud(jnp.asarray((atoms @ matrix).astype(atoms.dtype)), cloud.weights)
+
+
+def _scaled(cloud: Cloud) -> Float[np.ndarray, "r n p"]:
     """Atoms times the square root of their weights, so that sums over atoms are integrals."""
-    return np.asarray(path.cloud.atoms * jnp.sqrt(path.cloud.weights)[..., None], float)
+    return np.asarray(cloud.atoms, float) * np.sqrt(np.asarray(cloud.weights, float))[..., None]
 
 
-def excess(residuals: Float[np.ndarray, "r n p"], *, rule: str = "singular", above: float = 0.0) -> Excess:
+def excess(
+    residuals: Float[np.ndarray, "r n p"],
+    *,
+    rule: str = "singular",
+    above: float = 0.0,
+    weights: Float[np.ndarray, " n"] | None = None,
+) -> Excess:
     """Is a residual more than noise? Directions from half of the replicates, each judged by the other half.
 
     The p-value is that of a one-sided t-test that <u, R v> has mean at most `above`, for the singular pair (u, v) of
     the first half's mean. Under the null the replicates R of the second half are independent of the pair and of
-    mean zero. The directions returned are those of all replicates, with standard errors for their coordinates.
+    mean zero. The directions returned are those of all replicates, with standard errors for their coordinates. The
+    `mean` rule has one pair: u the roots of the weights (equal unless given), v the mean residual.
     """
-    half = len(residuals) // 2
-    rows, columns, sizes = _pairs(residuals.mean(axis=0), rule)
+    half, n = len(residuals) // 2, residuals.shape[1]
+    roots = None if rule == "singular" else np.sqrt(np.full(n, 1 / n) if weights is None else weights)
+    rows, columns, sizes = _pairs(residuals.mean(axis=0), roots)
     spread = np.einsum("mn,rnp->rmp", rows, residuals) / np.where(sizes > 0, sizes, 1)[None, :, None]
     errors = spread.std(axis=0, ddof=1) / np.sqrt(len(residuals)) if len(residuals) > 1 else np.zeros(columns.shape)
     p_values = np.full(len(sizes), np.nan)
     if half > 1:
-        left, right, _ = _pairs(residuals[:half].mean(axis=0), rule)
-        p_values = _p_values(np.einsum("mn,rnp,mp->rm", left, residuals[half:], right), above)
+        left, right, _ = _pairs(residuals[:half].mean(axis=0), roots)
+        tested = _p_values(np.einsum("mn,rnp,mp->rm", left, residuals[half:], right), above)
+        shared = min(len(tested), len(sizes))
+        p_values[:shared] = tested[:shared]
     # A few replicates know each coordinate's error roughly: half of it is what the coordinates have in common.
     errors = np.sqrt((errors**2 + np.mean(errors**2, axis=1, keepdims=True)) / 2)
     return Excess(p_values, columns, sizes, errors)
 
 
-def _pairs(mean: Float[np.ndarray, "n p"], rule: str):
-    """Left and right singular vectors in rows, and sizes; for the mean rule, the mean alone."""
-    if rule == "singular":
+def _pairs(mean: Float[np.ndarray, "n p"], roots: Float[np.ndarray, " n"] | None):
+    """Left and right singular vectors in rows, and sizes; with the roots of the weights, the mean residual alone."""
+    if roots is None:
         left, sizes, right = np.linalg.svd(mean, full_matrices=False)
         kept = max(1, int(np.sum(sizes > 1e-9 * sizes[0])))
         return left.T[:kept], right[:kept], sizes[:kept]
-    left = np.full((1, len(mean)), len(mean) ** -0.5)
-    total = left @ mean
+    total = roots[None] @ mean
     size = float(np.linalg.norm(total))
-    return left, total / (size or 1.0), np.array([size])
+    return roots[None], total / (size or 1.0), np.array([size])
 
 
 def _p_values(draws: Float[np.ndarray, "h m"], above: float) -> Float[np.ndarray, " m"]:

@@ -1,8 +1,9 @@
 """Parameter sharing: which coordinates of a subspace are tied, with signs, and the symmetries that fix it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -10,7 +11,7 @@ from jaxtyping import Float, Int
 from haarflow.errors import Refusal
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sharing:
     """The tied coordinates of R^p: z_i = signs[i] · w[labels[i]] for k free weights w; label −1 means zero."""
 
@@ -35,6 +36,52 @@ class Sharing:
     def zeros(self) -> list[int]:
         """The coordinates that are always zero."""
         return np.flatnonzero(self.labels < 0).tolist()
+
+    def words(self, shape: tuple[int, int] | None = None) -> list[list[str]]:
+        """A letter for every weight, row by row of that shape: the same letter is tied, a minus its opposite."""
+        height, width = _shaped(len(self.labels), shape)
+        names = [
+            "0" if label < 0 else f"{'−' if sign < 0 else ''}{_letter(int(label))}"
+            for label, sign in zip(self.labels, self.signs, strict=True)
+        ]
+        return [names[row * width : (row + 1) * width] for row in range(height)]
+
+    def text(self, shape: tuple[int, int] | None = None) -> str:
+        """The letters as lines of text."""
+        rows = self.words(shape)
+        wide = max(len(word) for row in rows for word in row)
+        return "\n".join(" ".join(word.rjust(wide) for word in row) for row in rows)
+
+    def draw(self, axis: Any, *, shape: tuple[int, int] | None = None, colours: Sequence[str] | None = None) -> None:
+        """The letters on a matplotlib axis, with a colour for each free weight."""
+        from matplotlib.patches import FancyBboxPatch
+
+        rows = self.words(shape)
+        shades = colours or [f"C{i}" for i in range(10)]
+        for place, (row, column) in enumerate(np.ndindex(len(rows), len(rows[0]))):
+            paint = shades[self.labels[place] % len(shades)] if self.labels[place] >= 0 else "none"
+            box = {"boxstyle": "round,pad=0.02", "facecolor": paint, "edgecolor": "none", "alpha": 0.35}
+            axis.add_patch(FancyBboxPatch((column - 0.42, row - 0.4), 0.84, 0.8, **box))
+            size = 14 - len(rows[0]) if len(rows[0]) < 8 else 6
+            axis.text(column, row, rows[row][column], ha="center", va="center", fontsize=size)
+        axis.set(xlim=(-0.6, len(rows[0]) - 0.4), ylim=(len(rows) - 0.4, -0.6), aspect="equal")
+        axis.axis("off")
+
+
+def _shaped(p: int, shape: tuple[int, int] | None) -> tuple[int, int]:
+    """The shape, if it holds the p parameters; without one, a single row."""
+    height, width = shape if shape is not None else (1, p)
+    if height * width != p:
+        raise Refusal(
+            f"A shape (c, d) holds c·d = {p} parameters; got ({height}, {width}). Write shape=(outputs, inputs)."
+        )
+    return height, width
+
+
+def _letter(label: int) -> str:
+    """a … z, then aa, ab and so on."""
+    first, last = divmod(label, 26)
+    return (_letter(first - 1) if first else "") + "abcdefghijklmnopqrstuvwxyz"[last]
 
 
 def sharing(basis: Float[np.ndarray, "p k"], *, tolerance: float = 0.3) -> Sharing:
@@ -85,7 +132,7 @@ def tie(basis: Float[np.ndarray, "p k"], pattern: Sharing) -> tuple[Float[np.nda
     return made, kept
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Symmetry:
     """A signed permutation of the outputs and one of the inputs: e_i goes to signs[i] · e_images[i]."""
 
@@ -108,12 +155,7 @@ def symmetries(
     parameters are one row. The search gives each output and input its image in turn, most connected first, and
     keeps what agrees with the images given so far.
     """
-    c, d = shape if shape is not None else (1, basis.shape[0])
-    if c * d != basis.shape[0]:
-        raise Refusal(
-            f"The symmetries of matrices (c, d) need c·d = {basis.shape[0]} parameters; got shape ({c}, {d}). "
-            "Write shape=(outputs, inputs)."
-        )
+    c, d = _shaped(basis.shape[0], shape)
     slack = tolerance * np.sqrt(max(basis.shape[1], 1) / basis.shape[0])
     found = list(islice(_search(basis.reshape(c, d, -1), slack), limit + 1))
     if len(found) > limit:
@@ -130,29 +172,29 @@ def _search(entries: Float[np.ndarray, "c d k"], slack: float) -> Iterator[Symme
     order = _connected(np.linalg.norm(entries, axis=-1) > slack)
     images: dict[int, tuple[int, int]] = {}
 
-    def agrees(vertex: int, image: int, sign: int) -> bool:
-        for other, (there, flip) in images.items():
-            if (other < c) == (vertex < c):
-                if there == image:
-                    return False
-                continue
-            (i, j), (a, b) = sorted((vertex, other)), sorted((image, there))
-            if np.linalg.norm(sign * flip * entries[a, b - c] - entries[i, j - c]) > slack:
-                return False
-        return True
+    def choices(vertex: int) -> Iterator[tuple[int, int]]:
+        """The images and signs that agree with those given so far, the vertex itself first."""
+        output = vertex < c
+        table, first, opposite = (entries, 0, c) if output else (entries.swapaxes(0, 1), c, 0)
+        across = [(other, *image) for other, image in images.items() if (other < c) != output]
+        others, there, flips = np.array(across, int).reshape(-1, 3).T
+        wanted = table[vertex - first, others - opposite][None]
+        offered = flips[None, :, None] * table[:, there - opposite]
+        taken = {image for other, (image, _) in images.items() if (other < c) == output}
+        signs = (1, -1) if images else (1,)
+        fits = {sign: (np.linalg.norm(sign * offered - wanted, axis=-1) <= slack).all(axis=1) for sign in signs}
+        for image in sorted(range(first, first + len(table)), key=lambda place: (place != vertex, place)):
+            if image not in taken:
+                yield from ((image, sign) for sign in signs if fits[sign][image - first])
 
     def extend(depth: int) -> Iterator[Symmetry]:
         if depth == len(order):
             yield _symmetry(images, c, d)
             return
-        vertex = order[depth]
-        places = range(c) if vertex < c else range(c, c + d)
-        for image in sorted(places, key=lambda place: (place != vertex, place)):
-            for sign in (1,) if depth == 0 else (1, -1):
-                if agrees(vertex, image, sign):
-                    images[vertex] = (image, sign)
-                    yield from extend(depth + 1)
-                    del images[vertex]
+        for choice in choices(order[depth]):
+            images[order[depth]] = choice
+            yield from extend(depth + 1)
+            del images[order[depth]]
 
     return extend(0)
 

@@ -16,14 +16,19 @@ MODES = ("tour", "quick", "full")
 
 
 def configure(
-    kind: type[Experiment], *, mode: str = "quick", file: Path | None = None, settings: Iterable[str] = ()
+    kind: type[Experiment],
+    *,
+    mode: str = "quick",
+    file: Path | None = None,
+    settings: Iterable[str] = (),
+    values: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """The experiment in a mode, changed by a TOML file and then by settings."""
+    """The experiment in a mode, changed by a TOML file or by values, and then by settings."""
     base = getattr(kind, one_of("A mode", mode, MODES))()
-    changes: dict[str, Any] = _toml_file(file) if file else {}
+    changes: dict[str, Any] = read_toml("--config", file) if file else dict(values or {})
     for setting in settings:
-        changes = _merged(changes, parse(setting))
-    return checked(kind, _merged(base.model_dump(mode="json"), changes)) if changes else base
+        changes = merged(changes, parse(setting))
+    return checked(kind, merged(base.model_dump(mode="json"), changes)) if changes else base
 
 
 def parse(setting: str) -> dict[str, Any]:
@@ -62,21 +67,22 @@ def _command(name: str, config: dict[str, Any], mode: str, base: Experiment, see
     words = ["haarflow", "run", name, f"--{mode}"]
     for key, value in config.items():
         if value != usual.get(key):
-            words += ["--set", f"{key}={_toml(value)}"]
+            words += ["--set", f"{key}={toml(value)}"]
     return shlex.join([*words, "--seed", str(seed)])
 
 
-def _toml(value: Any) -> str:
+def toml(value: Any) -> str:
     """A JSON value in TOML's words; JSON is TOML except for tables, which are written inline."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{json.dumps(key)} = {toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
+        return "[" + ", ".join(toml(item) for item in value) + "]"
     return json.dumps(value)
 
 
-def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    both = {key: _merged(old[key], new[key]) for key in new if _tables(old.get(key), new[key])}
+def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The old values changed by the new, table by table."""
+    both = {key: merged(old[key], new[key]) for key in new if _tables(old.get(key), new[key])}
     return {**old, **new, **both}
 
 
@@ -84,14 +90,15 @@ def _tables(*values: Any) -> bool:
     return all(isinstance(value, Mapping) for value in values)
 
 
-def _toml_file(path: Path) -> dict[str, Any]:
+def read_toml(owner: str, path: Path) -> dict[str, Any]:
+    """What a TOML file says, or a refusal in the name of whoever reads it."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         reason = (error.strerror or "unreadable").lower()
-        raise Refusal(f"--config reads a TOML file; {path} cannot be read ({reason}).") from None
+        raise Refusal(f"{owner} reads a TOML file; {path} cannot be read ({reason}).") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Refusal(f"--config reads a TOML file; {path} is not one: {error}.") from None
+        raise Refusal(f"{owner} reads a TOML file; {path} is not one: {error}.") from None
 
 
 def _sentence(kind: type[Experiment], error: ValidationError) -> str:
@@ -105,5 +112,5 @@ def _sentence(kind: type[Experiment], error: ValidationError) -> str:
     got = json.dumps(first["input"], default=str)
     field = kind.model_fields.get(key)
     usual = field.get_default(call_default_factory=True) if field and not field.is_required() else None
-    advice = f" Write for example `--set {key}={_toml(json.loads(json.dumps(usual)))}`." if usual is not None else ""
+    advice = f" Write for example `--set {key}={toml(json.loads(json.dumps(usual)))}`." if usual is not None else ""
     return f"{kind.name}, setting {key!r}: {rule[0].lower()}{rule[1:]}; got {got[:80]}.{advice}{more}"

@@ -131,7 +131,8 @@ class Record:
     def summary(self) -> dict[str, Any]:
         """What `--json` prints."""
         keys = ("experiment", "claim", "source", "config", "verdicts", "figures")
-        return {**{key: self.facts[key] for key in keys}, "seconds": self.seconds, "record": str(self.path)}
+        measured = {"seconds": self.seconds, "memory": self.memory}
+        return {**{key: self.facts[key] for key in keys}, **measured, "record": str(self.path)}
 
 
 def read(path: Path) -> Record:
@@ -181,8 +182,12 @@ def part_path(home: Path, part: str) -> Path:
 
 
 def write_part(home: Path, part: str, arrays: Mapping[str, Any], **facts: Any) -> None:
-    """Keep a finished part: one line of JSON with its checksum, then the bytes of an .npz file."""
-    content = pack(arrays)
+    """Keep a finished part."""
+    keep_part(home, part, pack(arrays), **facts)
+
+
+def keep_part(home: Path, part: str, content: bytes, **facts: Any) -> None:
+    """Keep a part that is packed already: one line of JSON with its checksum, then the bytes of an .npz file."""
     header = canonical({"part": part, "sha256": sha256(content), **facts})
     write(part_path(home, part), header + b"\n" + content)
 

@@ -1,5 +1,6 @@
 """The machine as a run sees it: float64, one thread per worker, a compilation cache, clocks and versions."""
 
+import contextlib
 import glob
 import math
 import os
@@ -24,10 +25,14 @@ PACKAGES = ("haarflow", "jax", "jaxlib", "numpy", "scipy", "equinox", "POT")
 
 def one_thread() -> None:
     """Ask for one thread, before the libraries that would take more are loaded."""
-    flags = os.environ.get("XLA_FLAGS", "")
-    os.environ.update(ONE_THREAD)
-    if flags and ONE_THREAD["XLA_FLAGS"] not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} {ONE_THREAD['XLA_FLAGS']}"
+    os.environ.update(one_thread_each())
+
+
+def one_thread_each() -> dict[str, str]:
+    """The environment of a process with one thread; flags that are there already stay."""
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    flags += [flag for flag in ONE_THREAD["XLA_FLAGS"].split() if flag not in flags]
+    return {**ONE_THREAD, "XLA_FLAGS": " ".join(flags)}
 
 
 def prepare() -> None:
@@ -101,8 +106,17 @@ class Stopwatch:
         return {"compile": round(compiling, 4), "run": round(max(self.stop - self.start - compiling, 0.0), 4)}
 
 
+def forget_peak() -> None:
+    """Start the peak of memory anew, where the system can: a worker then tells each part's own."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
 def peak_memory() -> float | None:
-    """The most memory this process has held so far, in MB; None where the system does not say."""
+    """The most memory this process has held since the peak was forgotten, in MB; None where the system does not say."""
+    with contextlib.suppress(OSError, TypeError):
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+        return round(int(found[1]) / 2**10, 1)  # pyright: ignore[reportOptionalSubscript]
     try:
         import resource
     except ImportError:

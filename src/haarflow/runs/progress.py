@@ -97,6 +97,7 @@ class Bars(Silent):
         self.console = Console(stderr=True)
         self.bars = Progress(*columns, *clocks, console=self.console)
         self.several = experiments > 1
+        self.crowd = experiments > 20  # more bars than a terminal has room for: show those at work
         self.all = self.bars.add_task("[bold]all experiments", total=experiments, text="", visible=self.several)
         self.tasks: dict[str, Any] = {}
         self.sizes: dict[str, int] = {}
@@ -116,7 +117,8 @@ class Bars(Silent):
         """A bar of its own."""
         self.sizes[name] = parts
         self.fractions[name] = {f"kept {i}": 1.0 for i in range(kept)}
-        self.tasks[name] = self.bars.add_task(name, total=parts, text=f"{kept} kept" if kept else "")
+        text = f"{kept} kept" if kept else ""
+        self.tasks[name] = self.bars.add_task(name, total=parts, text=text, visible=not self.crowd)
         self._draw(name)
 
     def moved(self, name: str, part: str, fraction: float, text: str) -> None:
@@ -135,7 +137,7 @@ class Bars(Silent):
         if name not in self.tasks:
             self.begin(name, 1, 1)
         self.over.add(name)
-        self.bars.update(self.tasks[name], completed=self.sizes[name], text=outcome)
+        self.bars.update(self.tasks[name], completed=self.sizes[name], text=outcome, visible=not self.crowd)
         self.bars.stop_task(self.tasks[name])
         self.bars.advance(self.all)
 
@@ -146,7 +148,8 @@ class Bars(Silent):
     def _draw(self, name: str, text: str | None = None) -> None:
         fields: dict[str, Any] = {} if text is None else {"text": text}
         completed = min(sum(self.fractions[name].values()), self.sizes[name])
-        self.bars.update(self.tasks[name], completed=completed, **fields)
+        at_work = text is not None or not self.crowd
+        self.bars.update(self.tasks[name], completed=completed, visible=at_work, **fields)
 
 
 def watcher(experiments: int) -> Silent:

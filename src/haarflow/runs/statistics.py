@@ -23,17 +23,19 @@ class Slope(NamedTuple):
         return np.exp(self.level) * np.asarray(sizes, float) ** self.value
 
 
-def slope(sizes: Any, values: Any, *, centre: str = "median", confidence: float = 0.95) -> Slope:
+def slope(sizes: Any, values: Any, *, centre: str = "median", confidence: float | None = 0.95) -> Slope:
     """The slope of log values against log sizes; values is (repetitions, sizes), and its centre is fitted.
 
     The band is a percentile bootstrap over repetitions (with a fixed seed, so that it is a function of the
-    data), or the least-squares one when there is a single repetition.
+    data), or the least-squares one when there is a single repetition; without a confidence there is none.
     """
     middle = CENTRES[one_of("The centre of repetitions", centre, CENTRES)]
     sizes, values = np.asarray(sizes, float), np.asarray(values, float)
     values = values[None, :] if values.ndim == 1 else values
     _check(sizes, values)
     value, level, spread = _fit(sizes, middle(values, axis=0))
+    if confidence is None:
+        return Slope(value, np.nan, np.nan, level)
     if len(values) == 1:
         return Slope(value, value - spread, value + spread, level)
     low, high = _band(sizes, values, middle, confidence)

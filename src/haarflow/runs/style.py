@@ -207,7 +207,7 @@ def film(panel: Any, *, pixels_per_inch: int = 90, milliseconds: int = 120) -> b
     return buffer.getvalue()
 
 
-def _light() -> dict[str, Any]:
+def _light() -> Any:
     """The style with the light shades in place of variables."""
     shades = {INK: "#1b1e23", MUTED: "#5f6670", GRID: "#dfe2e6", "none": "#ffffff"}
     return {name: shades.get(value, value) if isinstance(value, str) else value for name, value in STYLE.items()}

@@ -23,6 +23,7 @@ class Job:
     experiment: Experiment
     seed: int
     home: Path
+    label: str
     left: set[str] = field(default_factory=set)
 
     @property
@@ -45,10 +46,10 @@ class Outcome:
     problem: Exception | None = None
 
 
-def job(experiment: Experiment, seed: int, out: Path) -> Job:
-    """The job whose record goes to OUT/<name>/<digest>."""
+def job(experiment: Experiment, seed: int, out: Path, label: str = "") -> Job:
+    """The job whose record goes to OUT/<name>/<digest>; it is called by its label, if not by its name."""
     facts = judge.identity(experiment, seed)
-    return Job(experiment, seed, out / facts["experiment"] / facts["digest"])
+    return Job(experiment, seed, out / facts["experiment"] / facts["digest"], label or experiment.name)
 
 
 def sweep(
@@ -57,14 +58,15 @@ def sweep(
     count: int = workers.WORKERS,
     watch: Silent | None = None,
     after: Callable[[Outcome], None] = lambda outcome: None,
+    crew: Any = None,
 ) -> list[Outcome]:
-    """Run the jobs on `count` worker processes (0: in this one); `after` is called as each one ends."""
+    """Run the jobs on `count` worker processes (0: in this one) or by another crew; `after` hears each one end."""
     watch = watch or Silent()
     outcomes: dict[str, Outcome] = {}
 
     def ended(job: Job, record: ledger.Record | None, problem: Exception | None, words: str) -> None:
-        outcomes[str(job.home)] = Outcome(job.name, record, problem)
-        watch.end(job.name, words)
+        outcomes[str(job.home)] = Outcome(job.label, record, problem)
+        watch.end(job.label, words)
         after(outcomes[str(job.home)])
 
     with contextlib.ExitStack() as stack:
@@ -82,8 +84,8 @@ def sweep(
             else:
                 tasks += [(job, part) for part in job.experiment.parts() if part in job.left] or [(job, None)]
         if tasks:
-            crew = stack.enter_context(workers.Crew(count, watch.moved))
-            _work(tasks, crew, max(count, 1), watch, ended)
+            crew = stack.enter_context(crew or workers.Crew(count, watch.moved))
+            _work(tasks, crew, watch, ended)
     return [outcomes[str(job.home)] for job in jobs]
 
 
@@ -100,19 +102,19 @@ def _begin(job: Job, watch: Silent) -> ledger.Record | None:
     for part in parts:
         kept = ledger.read_part(job.home, part, versions)
         if isinstance(kept, str):
-            watch.note(f"{job.name}: the part {part!r} runs again, because {kept}.")
+            watch.note(f"{job.label}: the part {part!r} runs again, because {kept}.")
         if not isinstance(kept, tuple):
             job.left.add(part)
-    watch.begin(job.name, len(parts), len(parts) - len(job.left))
+    watch.begin(job.label, len(parts), len(parts) - len(job.left))
     return None
 
 
-def _work(tasks: deque, crew: workers.Crew, count: int, watch: Silent, ended: Callable[..., None]) -> None:
+def _work(tasks: deque, crew: Any, watch: Silent, ended: Callable[..., None]) -> None:
     """Keep every worker busy until no task is left; a job's last part is followed by its conclusion."""
     running: dict[Future, tuple[Job, str | None]] = {}
     failed: set[str] = set()
     while tasks or running:
-        while tasks and len(running) < count:
+        while tasks and len(running) < crew.slots:
             job, part = tasks.popleft()
             if str(job.home) not in failed:
                 running[_submit(crew, job, part)] = (job, part)
@@ -128,25 +130,24 @@ def _work(tasks: deque, crew: workers.Crew, count: int, watch: Silent, ended: Ca
                 record = ledger.read(job.home)
                 ended(job, record, None, "holds" if record.holds else "does not hold")
             elif problem is None:
-                watch.done(job.name, str(part))
+                watch.done(job.label, str(part))
                 job.left.discard(str(part))
                 if not job.left:
                     tasks.appendleft((job, None))
 
 
-def _submit(crew: workers.Crew, job: Job, part: str | None) -> Future:
+def _submit(crew: Any, job: Job, part: str | None) -> Future:
     if part is None:
-        command = command_of(job.experiment, job.seed)
-        return crew.submit(workers.finish, job.name, job.config, job.seed, job.home, command)
-    return crew.submit(workers.run_part, job.name, job.config, job.seed, part, job.home)
+        return crew.finish(job.name, job.config, job.seed, job.home, command_of(job.experiment, job.seed))
+    return crew.run_part(job.name, job.config, job.seed, part, job.home, job.label)
 
 
 def _busy(job: Job) -> str:
-    return f"{job.name}: another process is running this record; waiting for it."
+    return f"{job.label}: another process is running this record; waiting for it."
 
 
 def _death(tasks: list[tuple[Job, str | None]]) -> str:
-    names = ", ".join(sorted({f"{job.name} ({part or 'gather'})" for job, part in tasks}))
+    names = ", ".join(sorted({f"{job.label} ({part or 'gather'})" for job, part in tasks}))
     return (
         f"A worker process died while running {names}: killed from outside, or out of memory. "
         "Finished parts are kept: give the same command again, with --workers 1 if memory is short."

@@ -76,3 +76,22 @@ def print_verdicts(records: list[Record]) -> None:
 
     if records:
         Console(highlight=False).print(verdict_table(records))
+
+
+def print_sweep(outcomes: list[Any]) -> None:
+    """Print one line for each run of a sweep: its settings, how many claims hold, and its first numbers."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("run", "claims", "numbers", box=None, pad_edge=False)
+    for outcome in outcomes:
+        if outcome.record is None:
+            table.add_row(escape(outcome.name), "[bold red]no record[/bold red]", "")
+            continue
+        verdicts, figures = outcome.record.verdicts, list(outcome.record.figures.items())[:4]
+        colour = "green" if outcome.record.holds else "bold red"
+        numbers = ", ".join(f"{name} = {number(value)}" for name, value in figures)
+        held = f"[{colour}]{sum(verdicts.values())} of {len(verdicts)} hold[/{colour}]"
+        table.add_row(escape(outcome.name), held, escape(numbers))
+    Console(highlight=False).print(table)

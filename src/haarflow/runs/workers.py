@@ -24,20 +24,28 @@ class Stopped(RuntimeError):
     """A run that could not finish, in one sentence that says what to do."""
 
 
-def run_part(name: str, config: str, seed: int, part: str, home: Path) -> dict[str, float]:
-    """Run one part of an experiment and keep its arrays in the record's folder; the seconds it took."""
-    from haarflow.runs import discovery, ledger
+def run_part(name: str, config: str, seed: int, part: str, home: Path, label: str) -> None:
+    """Run one part of an experiment and keep its arrays in the record's folder; progress goes by the label."""
+    from haarflow.runs import ledger
 
-    progress.listen(lambda fraction, text: _say(name, part, fraction, text))
-    with _guard(name, part, home), machine.Stopwatch() as watch:
-        import jax
+    progress.listen(lambda fraction, text: _say(label, part, fraction, text))
+    with _guard(name, part, home):
+        arrays, measured = compute(name, config, seed, part)
+    progress.listen(None)
+    ledger.write_part(home, part, arrays, **measured)
 
+
+def compute(name: str, config: str, seed: int, part: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arrays of one part, and what was measured on the way."""
+    import jax
+
+    from haarflow.runs import discovery
+
+    machine.forget_peak()
+    with machine.Stopwatch() as watch:
         experiment = discovery.load(name).model_validate_json(config)
         arrays = {key: _plain(value) for key, value in experiment.run(jax.random.key(seed), part).items()}
-    progress.listen(None)
-    measured = {"seconds": watch.seconds, "memory": machine.peak_memory()}
-    ledger.write_part(home, part, arrays, versions=machine.versions(), **measured)
-    return watch.seconds
+    return arrays, {"seconds": watch.seconds, "memory": machine.peak_memory(), "versions": machine.versions()}
 
 
 def finish(name: str, config: str, seed: int, home: Path, command: str) -> None:
@@ -63,15 +71,20 @@ def _guard(name: str, part: str, home: Path):
     except Refusal as refusal:
         raise Refusal(f"{name}: {refusal}") from None
     except Exception as error:
-        from haarflow.runs import ledger
+        raise stopped(name, part, home, type(error).__name__, str(error), traceback.format_exc()) from None
 
-        path = home / "failure.txt"
-        ledger.write(path, traceback.format_exc().encode())
-        words = " ".join(str(error).split())[:200]
-        raise Stopped(
-            f"The experiment {name} stopped in {part!r} with {type(error).__name__}: {words or 'no words'}. "
-            f"The traceback is in {path}; mend the cause and give the same command again."
-        ) from None
+
+def stopped(name: str, part: str, home: Path, kind: str, words: str, trace: str) -> Stopped:
+    """The sentence for a part that went wrong; its traceback is kept in the record's folder."""
+    from haarflow.runs import ledger
+
+    path = home / "failure.txt"
+    ledger.write(path, trace.encode())
+    words = " ".join(words.split())[:200]
+    return Stopped(
+        f"The experiment {name} stopped in {part!r} with {kind}: {words or 'no words'}. "
+        f"The traceback is in {path}; mend the cause and give the same command again."
+    )
 
 
 class Inline(Executor):
@@ -122,9 +135,18 @@ class Crew:
         self.over.set()
         self.ear.join(timeout=1.0)
 
-    def submit(self, task: Callable[..., Any], *arguments: Any) -> Future:
-        """Give a task to the next free worker."""
-        return self.pool.submit(task, *arguments)
+    @property
+    def slots(self) -> int:
+        """How many tasks are given out at a time."""
+        return max(self.workers, 1)
+
+    def run_part(self, *arguments: Any) -> Future:
+        """Have one part run, and kept."""
+        return self.pool.submit(run_part, *arguments)
+
+    def finish(self, *arguments: Any) -> Future:
+        """Have the parts of an experiment gathered and judged."""
+        return self.pool.submit(finish, *arguments)
 
     def _hear(self) -> None:
         while not self.over.is_set():

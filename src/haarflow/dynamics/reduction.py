@@ -1,0 +1,72 @@
+"""Symmetry-reduced flows: of an orbit-closed cloud and orbit-closed data, one particle and one sample per orbit.
+
+If mu = nu^G then f_mu is Q_G f_nu, and the velocity of a particle of nu under mu is its velocity under the averaged
+unit over nu. So the flow of mu is the flow of nu with averaged units: |G| times fewer particles, |G| times fewer
+samples, and |G| evaluations for each pair.
+"""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+
+from haarflow.algebra.reps import Rep
+from haarflow.dynamics.fields import Descend, Field
+from haarflow.errors import Refusal
+from haarflow.learning.folding import fold_closed
+from haarflow.learning.risks import Functional, Risk, Sum
+from haarflow.learning.symmetry import Averaged
+from haarflow.measures.clouds import Cloud, action_matrices
+from haarflow.measures.orbits import Orbits, orbits
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A field and a cloud with one particle per orbit; `whole` gives back the cloud they stand for."""
+
+    field: Field
+    cloud: Cloud
+    action: Rep
+    places: Orbits
+
+    def whole(self, cloud: Cloud) -> Cloud:
+        """All particles of a reduced cloud, in the order of the cloud that was reduced."""
+        matrices = jnp.asarray(action_matrices(self.action, cloud.p), cloud.atoms.dtype)
+        images = jnp.einsum("gij,oj->goi", matrices, cloud.atoms)
+        share = jnp.asarray(self.places.share, cloud.weights.dtype)
+        return Cloud(images[self.places.elements, self.places.orbit], cloud.weights[self.places.orbit] * share)
+
+
+def reduce(field: Field, cloud: Cloud, on_x: Rep, on_y: Rep) -> Reduced:
+    """The flow of an orbit-closed cloud over orbit-closed data, with one particle and one sample per orbit.
+
+    Exact for schemes that commute with the group: Euler, Heun, Adaptive, momentum. Under `Noisy` it is the flow in
+    which the particles of an orbit share their noise, each moved by its own element.
+    """
+    if not isinstance(field, Descend):
+        raise Refusal(
+            f"reduce knows the descent of a functional; got a {type(field).__name__}. Write reduce(Descend(risk), ...)."
+        )
+    action = _unit(field.functional).action(on_x, on_y)
+    atoms, weights = np.asarray(cloud.atoms, float), np.asarray(cloud.weights, float)
+    slack = 1e-9 if cloud.atoms.dtype == jnp.float64 else 1e-4
+    found = orbits(atoms, weights, action_matrices(action, cloud.p), owner="A Cloud", tolerance=slack)
+    mass = jnp.asarray(found.mass / found.mass.sum(), cloud.weights.dtype)
+    functional = fold_closed(field.functional, on_x, on_y, action)
+    return Reduced(
+        Descend(functional, transport=field.transport, growth=field.growth),
+        Cloud(cloud.atoms[found.first], mass),
+        action,
+        found,
+    )
+
+
+def _unit(functional: Functional):
+    """The unit of the first risk, whose parameters the particles are."""
+    parts = functional.parts if isinstance(functional, Sum) else (functional,)
+    for part in parts:
+        if isinstance(part, Risk):
+            return part.unit.unit if isinstance(part.unit, Averaged) else part.unit
+        if isinstance(part, Sum):
+            return _unit(part)
+    raise Refusal("reduce moves the particles of a Risk's unit; got a functional without one. Add a Risk.")
