@@ -43,11 +43,17 @@ def test_the_gibbs_law_of_springs_is_normal():
     assert found.certificates[-1] <= 1e-12
     best = free_energy(SPRING, LINE, found.cloud, temperature=0.4)
     np.testing.assert_allclose(best, found.free_energy, rtol=1e-12)
-    other = LINE.normal(0.4, 0.7)
-    own = local_gibbs(SPRING, other, temperature=0.4)
-    above = free_energy(SPRING, LINE, other, temperature=0.4) - best
-    assert 0.4 * divergence(np.asarray(other.weights), own) > above
-    assert above > 0.4 * divergence(np.asarray(other.weights), weights)
+
+
+def test_a_convex_free_energy_lies_between_its_relative_entropies():
+    """U = θθ'/2 is convex in the law (attraction is not); at a law of mean m the two gaps are 13m²/32 and m²/4."""
+    energy = Penalty(0.8) + Pairwise(lambda theta: 0.0 * theta[0], lambda a, b: jnp.sum(a * b) / 2)
+    best, other = gibbs(energy, LINE, temperature=0.4), LINE.normal(0.4, 0.7)
+    np.testing.assert_allclose(np.asarray(best.cloud.weights) @ LINE.centres[:, 0] ** 2, 0.4 / 0.8, rtol=1e-5)
+    above = free_energy(energy, LINE, other, temperature=0.4) - best.free_energy
+    outer, inner = local_gibbs(energy, other, temperature=0.4), np.asarray(best.cloud.weights)
+    ceiling, floor = (0.4 * divergence(np.asarray(other.weights), law) for law in (outer, inner))
+    np.testing.assert_allclose([ceiling - above, above - floor], np.array([13 / 32, 1 / 4]) * 0.4**2, rtol=1e-3)
 
 
 def test_cold_springs_relax_at_their_own_rate():
@@ -64,7 +70,8 @@ def test_the_flow_is_positive_and_of_mass_one_at_any_step(dt):
     masses[17] = 1.0
     path = fokker_planck(energy, grid, grid.law(masses), temperature=0.1, dt=dt, steps=20, every=5)
     assert path.weights.min() >= 0
-    np.testing.assert_allclose(path.weights.sum(1), 1, rtol=0, atol=1e-12)
+    assert path.drift < (1e-12 if dt <= 1 else 1e-10)
+    np.testing.assert_allclose(path.weights.sum(1), 1, rtol=0, atol=1e-14)
     np.testing.assert_allclose(path.times, dt * np.arange(0, 21, 5))
 
 
@@ -89,7 +96,7 @@ def test_refusals():
     with pytest.raises(Refusal, match="A Gibbs law's temperature is a finite number > 0; got 0"):
         gibbs(SPRING, LINE, temperature=0.0)
     with pytest.raises(Refusal, match=r"after 1 steps the certificate was .* Write a higher temperature"):
-        gibbs(SPRING, LINE, temperature=0.1, most=1)
+        gibbs(SPRING + Penalty(1.0, lambda theta: theta[0]), LINE, temperature=0.1, most=1)
     with pytest.raises(
         Refusal, match="a law on all cells of its grid; got temperature 0.1 and 100 atoms for 200 cells"
     ):

@@ -82,10 +82,14 @@ class Grid:
 
 
 class GridPath(NamedTuple):
-    """A flow of laws on a grid: the recorded times, and the weights of all cells at each."""
+    """A flow of laws on a grid: the recorded times, the weights of all cells at each, and the drift.
+
+    The drift is the most mass that any one step lost or made by rounding, before it was given back.
+    """
 
     times: Float[np.ndarray, " k"]
     weights: Float[np.ndarray, "k n"]
+    drift: float
 
 
 class Gibbs(NamedTuple):
@@ -215,7 +219,7 @@ def fokker_planck(
         )
     atoms, weights = jnp.asarray(grid.centres), np.asarray(cloud.weights, float)
     records = {*range(0, steps, every or steps or 1), steps}
-    times, kept = [], []
+    times, kept, drift = [], [], 0.0
     for step in range(steps + 1):
         if step in records:
             times.append(step * dt)
@@ -223,7 +227,9 @@ def fokker_planck(
         if step < steps:
             potential = np.asarray(_potential(functional, atoms, jnp.asarray(weights)), float)
             weights = _implicit(grid, potential, weights, temperature, dt)
-    return GridPath(np.array(times), np.array(kept))
+            drift = max(drift, abs(weights.sum() - 1))
+            weights = weights / weights.sum()
+    return GridPath(np.array(times), np.array(kept), drift)
 
 
 def _implicit(grid: Grid, potential, weights, temperature: float, dt: float):

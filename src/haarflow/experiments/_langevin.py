@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from haarflow.dynamics.grids import Grid, fokker_planck, gibbs
+from haarflow.dynamics.grids import Grid, GridPath, fokker_planck, gibbs
 from haarflow.dynamics.limits import Pairwise, optimality_gap
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Penalty, Risk
@@ -48,7 +48,7 @@ def _line_error(cells: int, steps: int) -> tuple[float, float, float]:
     still = beta / stiffness
     variance = still + (0.25 - still) * np.exp(-2 * stiffness * end)
     exact = np.asarray(grid.normal(0.8 * np.exp(-end), np.sqrt(variance)).weights)
-    return float(np.abs(path.weights[-1] - exact).sum()), *_health(path.weights)
+    return float(np.abs(path.weights[-1] - exact).sum()), *_health(path)
 
 
 def _box_error(d: int, cells: int) -> tuple[float, float, float]:
@@ -64,11 +64,11 @@ def _box_error(d: int, cells: int) -> tuple[float, float, float]:
     values, frame = np.linalg.eigh(spring)
     wanted = frame @ np.diag(beta / values + (0.25 - beta / values) * np.exp(-2 * values * end)) @ frame.T
     gaps = np.abs(spread - wanted).max(), np.abs(mean - frame @ np.diag(np.exp(-values * end)) @ frame.T @ start).max()
-    return float(sum(gaps)), *_health(path.weights)
+    return float(sum(gaps)), *_health(path)
 
 
-def _health(weights: np.ndarray) -> tuple[float, float]:
-    return float(np.abs(weights.sum(1) - 1).max()), float(weights.min())
+def _health(path: GridPath) -> tuple[float, float]:
+    return path.drift, float(path.weights.min())
 
 
 def cold(d: int) -> dict[str, np.ndarray]:
