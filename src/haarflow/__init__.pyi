@@ -31,6 +31,16 @@ from haarflow.dynamics.fields import restrict as restrict
 from haarflow.dynamics.flow import Diverged as Diverged
 from haarflow.dynamics.flow import Path as Path
 from haarflow.dynamics.flow import flow as flow
+from haarflow.dynamics.grids import Gibbs as Gibbs
+from haarflow.dynamics.grids import Grid as Grid
+from haarflow.dynamics.grids import GridPath as GridPath
+from haarflow.dynamics.grids import entropy as entropy
+from haarflow.dynamics.grids import fokker_planck as fokker_planck
+from haarflow.dynamics.grids import free_energy as free_energy
+from haarflow.dynamics.grids import gibbs as gibbs
+from haarflow.dynamics.grids import local_gibbs as local_gibbs
+from haarflow.dynamics.grids import relaxation_rate as relaxation_rate
+from haarflow.dynamics.grids import relative_entropy as relative_entropy
 from haarflow.dynamics.limits import Pairwise as Pairwise
 from haarflow.dynamics.limits import dissipation as dissipation
 from haarflow.dynamics.limits import first_variation as first_variation
@@ -48,6 +58,12 @@ from haarflow.dynamics.oracles import quadratic_flow as quadratic_flow
 from haarflow.dynamics.oracles import quadratic_fluctuation as quadratic_fluctuation
 from haarflow.dynamics.oracles import quadratic_sampling as quadratic_sampling
 from haarflow.dynamics.oracles import replicator as replicator
+from haarflow.dynamics.proximal import entropic_step as entropic_step
+from haarflow.dynamics.proximal import gaussian_step as gaussian_step
+from haarflow.dynamics.proximal import grid_quantiles as grid_quantiles
+from haarflow.dynamics.proximal import mirror_step as mirror_step
+from haarflow.dynamics.proximal import quantile_energy as quantile_energy
+from haarflow.dynamics.proximal import quantile_step as quantile_step
 from haarflow.dynamics.reduction import reduce as reduce
 from haarflow.dynamics.schemes import Adaptive as Adaptive
 from haarflow.dynamics.schemes import Euler as Euler
@@ -73,6 +89,7 @@ from haarflow.learning.risks import Risk as Risk
 from haarflow.learning.sphere import ReluRisk as ReluRisk
 from haarflow.learning.sphere import relu_distance as relu_distance
 from haarflow.learning.sphere import relu_kernel as relu_kernel
+from haarflow.learning.sphere import relu_split as relu_split
 from haarflow.learning.symmetry import asymmetry as asymmetry
 from haarflow.learning.symmetry import augment as augment
 from haarflow.learning.symmetry import average as average

@@ -6,7 +6,7 @@ import pytest
 
 from haarflow.dynamics.grids import (
     Grid,
-    divergence,
+    relative_entropy,
     fokker_planck,
     free_energy,
     gibbs,
@@ -52,7 +52,7 @@ def test_a_convex_free_energy_lies_between_its_relative_entropies():
     np.testing.assert_allclose(np.asarray(best.cloud.weights) @ LINE.centres[:, 0] ** 2, 0.4 / 0.8, rtol=1e-5)
     above = free_energy(energy, LINE, other, temperature=0.4) - best.free_energy
     outer, inner = local_gibbs(energy, other, temperature=0.4), np.asarray(best.cloud.weights)
-    ceiling, floor = (0.4 * divergence(np.asarray(other.weights), law) for law in (outer, inner))
+    ceiling, floor = (0.4 * relative_entropy(np.asarray(other.weights), law) for law in (outer, inner))
     np.testing.assert_allclose([ceiling - above, above - floor], np.array([13 / 32, 1 / 4]) * 0.4**2, rtol=1e-3)
 
 

@@ -126,7 +126,7 @@ def free_energy(functional: Functional, grid: Grid, cloud: Cloud, *, temperature
     return float(eqx.filter_jit(functional)(cloud)) + temperature * entropy(np.asarray(cloud.weights), grid.volume)
 
 
-def divergence(weights: Float[np.ndarray, " n"], others: Float[np.ndarray, " n"]) -> float:
+def relative_entropy(weights: Float[np.ndarray, " n"], others: Float[np.ndarray, " n"]) -> float:
     """`KL(weights | others)`; infinite where the others miss mass."""
     held = weights > 0
     with np.errstate(divide="ignore"):

@@ -12,7 +12,7 @@ from haarflow.measures.clouds import uniform
 from haarflow.models.units import Custom
 
 COLD = (0.01, 0.02, 0.04, 0.08)  # temperatures at which the gap to the noiseless optimum is measured
-REFINED = {1: (25, 50, 100, 200), 2: (16, 32, 64), 3: (12, 24, 48)}  # cells of an axis
+REFINED = {1: (24, 48, 96, 192), 2: (16, 32, 64), 3: (12, 24, 48)}  # cells of an axis
 STEPS = (8, 16, 32, 64)  # of the time refinement
 
 
@@ -31,7 +31,7 @@ def _attraction(theta, other):
 
 def refinement(d: int) -> dict[str, np.ndarray]:
     """Errors of the grid solver against Gaussian closed forms, over finer and finer cells with dt ∝ their square."""
-    found = [_line_error(cells, 25 * cells**2 // 25**2) if d == 1 else _box_error(d, cells) for cells in REFINED[d]]
+    found = [_line_error(cells, 24 * (cells // 24) ** 2) if d == 1 else _box_error(d, cells) for cells in REFINED[d]]
     errors, masses, least = map(np.array, zip(*found, strict=True))
     data = {"errors": errors, "mass": masses.max(), "least": least.min()}
     if d == 1:

@@ -281,7 +281,7 @@ class Proximal(Experiment):
             sizes = np.array(self.steps)
             series = {form: data[f"{form}/errors"] for form in FORMS}
             slopes(axis, sizes, series, xlabel=f"steps to t = {self.horizon:g}, T / tau", ylabel="error at the end")
-            reference(axis, sizes, -1, float(min(row[0] for row in series.values()) / 2))
+            reference(axis, sizes, -1.0, float(min(row[0] for row in series.values()) / 2))
             legend(axis)
 
         caption = (

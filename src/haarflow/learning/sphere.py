@@ -4,6 +4,9 @@ Particles are (a, w) and compute `a relu(<w, x>)`; x is uniform on the sphere of
 same integrals. Two of them have `E phi phi' = a a' |w||w'| (sin φ + (π − φ) cos φ) / 2π`, φ the angle between w and w'.
 """
 
+from typing import NamedTuple
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -36,6 +39,31 @@ def relu_distance(cloud: Cloud, other: Cloud) -> Float[Array, ""]:
     """`E |f − g|²` between the networks of two clouds."""
     signed, atoms = _difference(cloud, other)
     return signed @ relu_kernel(atoms, atoms) @ signed
+
+
+class Split(NamedTuple):
+    """An excess risk in three pieces, which sum to it; the last two may be negative."""
+
+    approximation: Float[Array, ""]
+    statistical: Float[Array, ""]
+    optimisation: Float[Array, ""]
+
+
+@eqx.filter_jit
+def relu_split(teacher: Cloud, *, population: Cloud, empirical: Cloud, trained: Cloud) -> Split:
+    """The excess risk of a trained network over its teacher: what the class, the sample and the training cost.
+
+    `population` is the best law of the class under the true risk, `empirical` the best under the sampled one. Each
+    piece is `R(f) − R(g)` as one inner product, `E (f − g)((f + g)/2 − teacher)`, so that none is a small difference.
+    """
+
+    def rise(high: Cloud, low: Cloud):
+        signed, atoms = _difference(high, low)
+        middle = jnp.concatenate([high.weights / 2, low.weights / 2, -teacher.weights])
+        return signed @ relu_kernel(atoms, jnp.concatenate([atoms, teacher.atoms])) @ middle
+
+    first = relu_distance(population, teacher) / 2
+    return Split(first, rise(empirical, population), rise(trained, empirical))
 
 
 def _difference(cloud, other):
