@@ -97,9 +97,9 @@ def entropic_step(
     """The transport step on a grid, through POT: entropic transport from the last law with a free end.
 
     The free energy is `temperature · KL(· | Gibbs)` in the potential of the last law, so the step is a transport whose
-    second marginal is held by a relative entropy instead of being fixed. The entropy of the plan, relative to the
-    product of its ends, is weighted by `blur² / tau`; blur is a length, by default the width of a cell, below which
-    mass would stick to its cells.
+    second marginal is held by a relative entropy instead of being fixed. The mutual information of the plan's ends is
+    weighted by `blur²`; to first order this adds half as much of the entropy of the new law, which is taken out again.
+    Blur is a length, by default the width of a cell, below which mass would stick to its cells.
     """
     import ot
 
@@ -107,10 +107,17 @@ def entropic_step(
     _refuse_unless_positive("An entropic step's temperature", temperature)
     blur = float(grid.widths.max()) if blur is None else blur
     _refuse_unless_positive("An entropic step's blur", blur)
-    last, goal = np.asarray(cloud.weights, float), local_gibbs(functional, cloud, temperature=temperature)
+    excess = blur**2 / 2
+    if not excess < tau * temperature:
+        raise Refusal(
+            f"An entropic step's blur is below sqrt(2 · tau · temperature) = {np.sqrt(2 * tau * temperature):.3g}; got "
+            f"{blur:.3g}. Write a finer Grid, or a longer step."
+        )
+    # POT's plan is entropic relative to last ⊗ goal: blur² KL(new | goal) more than the mutual information.
+    warmer = temperature + excess / tau
+    last, goal = np.asarray(cloud.weights, float), local_gibbs(functional, cloud, temperature=warmer)
     held, reached = last > 1e-30, goal > 1e-30
     cost = ot.dist(grid.centres[held], grid.centres[reached]) / 2
-    weight = tau * temperature
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         plan = ot.unbalanced.sinkhorn_unbalanced(
@@ -118,7 +125,7 @@ def entropic_step(
             goal[reached],
             cost,
             blur**2,
-            (float("inf"), weight),
+            (float("inf"), tau * temperature - excess),
             numItermax=iterations,
             stopThr=1e-9,
         )

@@ -37,8 +37,8 @@ TAUS = (0.01, 0.1, 1.0, 10.0)  # at which the fixed point is checked
 
 
 def wells() -> Functional:
-    """A double well with attraction between particles, on the line."""
-    return Pairwise(lambda theta: jnp.sum((theta**2 - 1) ** 2) / 4, lambda a, b: 0.15 * jnp.sum((a - b) ** 2))
+    """A double well on the line whose particles push each other's mean away: convex in the law, so with one optimum."""
+    return Pairwise(lambda theta: jnp.sum((theta**2 - 1) ** 2) / 4, lambda a, b: 0.3 * jnp.sum(a * b))
 
 
 class Proximal(Experiment):
@@ -51,7 +51,8 @@ class Proximal(Experiment):
     The step is `argmin F(mu) + W2²(mu, last)/2 tau`, with the SQUARED distance and the risk with its half: it then runs
     at the speed of the particles. Every form is compared at time T with the flow itself: Gaussian closed form; the
     ordinary differential equation of the same quantiles, by an implicit solver to 1e-9; the grid's Fokker–Planck flow;
-    the Fisher–Rao flow by error control. The entropic form takes the interaction at the start of a step.
+    the Fisher–Rao flow by error control. The entropic form takes the interaction at the start of
+    a step.
 
     The field `fault` plants a mistake on purpose, to see the verdicts on the order fail: `double speed` weighs the
     squared distance by 1/4 tau, as a risk without its half does.
@@ -309,7 +310,7 @@ class Proximal(Experiment):
             right.set(xlabel="quantile steps", ylabel="free energy F")
 
         caption = (
-            "A law in a double well with attraction: after the shortest steps the two transport forms lie on the flow "
+            "A law in a double well, pushed by its own mean: after the shortest steps the two transport forms lie on the flow "
             "(left), and every step has lowered the free energy (right)."
         )
         return Panel("Minimizing movements on the flow", caption, draw, size=(10.2, 3.9))
