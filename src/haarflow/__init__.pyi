@@ -39,8 +39,8 @@ from haarflow.dynamics.grids import fokker_planck as fokker_planck
 from haarflow.dynamics.grids import free_energy as free_energy
 from haarflow.dynamics.grids import gibbs as gibbs
 from haarflow.dynamics.grids import local_gibbs as local_gibbs
-from haarflow.dynamics.grids import relaxation_rate as relaxation_rate
 from haarflow.dynamics.grids import relative_entropy as relative_entropy
+from haarflow.dynamics.grids import relaxation_rate as relaxation_rate
 from haarflow.dynamics.limits import Pairwise as Pairwise
 from haarflow.dynamics.limits import dissipation as dissipation
 from haarflow.dynamics.limits import first_variation as first_variation

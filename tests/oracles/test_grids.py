@@ -6,11 +6,11 @@ import pytest
 
 from haarflow.dynamics.grids import (
     Grid,
-    relative_entropy,
     fokker_planck,
     free_energy,
     gibbs,
     local_gibbs,
+    relative_entropy,
     relaxation_rate,
 )
 from haarflow.dynamics.limits import Pairwise

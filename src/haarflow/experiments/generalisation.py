@@ -10,7 +10,6 @@ from pydantic import Field
 
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
-from haarflow.dynamics.limits import sampling_excess
 from haarflow.dynamics.schemes import Euler
 from haarflow.learning.data import Sample
 from haarflow.learning.optima import optimum
@@ -84,8 +83,8 @@ class Generalisation(Experiment):
 
     group: ClassVar[str] = "dynamics"
 
-    sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (64, 128, 256, 512, 1024)
-    widths: Annotated[tuple[Count, ...], Field(min_length=2)] = (2, 4, 16, 64)
+    sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (64, 144, 400, 1024)
+    widths: Annotated[tuple[Count, ...], Field(min_length=2)] = (2, 5, 20, 80)
     repetitions: Annotated[int, Field(ge=2)] = 6
     strength: Positive = 0.125
     noise: Positive = 1.0
@@ -95,8 +94,8 @@ class Generalisation(Experiment):
 
     @classmethod
     def full(cls):
-        sizes = (64, 128, 256, 512, 1024, 2048, 4096)
-        return cls(sizes=sizes, widths=(2, 4, 8, 16, 32, 64, 128), repetitions=32, steps=6000)
+        sizes = (64, 144, 256, 400, 784, 1600, 4096)
+        return cls(sizes=sizes, widths=(2, 3, 5, 10, 20, 40, 80), repetitions=32, steps=6000)
 
     def parts(self):
         return [*(f"L={size}" for size in reversed(self.sizes)), "width", *(f"penalty L={L}" for L in self._two())]
@@ -291,7 +290,7 @@ class Generalisation(Experiment):
             left.plot(data["turns"], best, color=colour("vanilla"), label="empirical minimiser")
             words = f"{self.neurons(self.middle())} neurons, trained"
             left.plot(data["turns"], network, color=colour("EA"), linestyle=(0, (4, 2)), label=words)
-            left.set(xlabel="angle of the input", ylabel="output")
+            left.set(xlabel="angle of the input", ylabel="output", ylim=(None, 1.5 * data["dots"][:, 1].max()))
             left.set_xticks([-np.pi, 0, np.pi], ["−π", "0", "π"])
             left.legend(loc="upper left", ncols=2)
             series = {name: np.abs(data["pieces"][..., i].mean(0)) for i, name in _numbered()}
@@ -314,11 +313,9 @@ class Generalisation(Experiment):
 
             left, right = figure.subplots(1, 2)
             widths = np.array(self.widths)
-            objective = {
-                "excess risk": data["width/excess"].mean(0),
-                "objective above its minimum": np.maximum(data["width/gap"].mean(0), 1e-6),
-            }
-            slopes(left, widths, objective, fit=False)
+            gap = data["width/gap"].mean(0)
+            objective = {"excess risk": data["width/excess"].mean(0), "objective above its minimum": gap}
+            slopes(left, widths, {name: np.where(row > 0, row, np.nan) for name, row in objective.items()}, fit=False)
             bound = data["width/one draw"].mean() / widths
             left.plot(widths, bound, linestyle=(0, (4, 3)), color=MUTED, label="what n draws cost")
             left.axhline(data["width/convex"].mean(), color=INK, linewidth=1, label="empirical minimiser")
@@ -326,15 +323,18 @@ class Generalisation(Experiment):
             left.set(xlabel=f"neurons n  (dotted: √L, L = {self.middle()})", ylabel="mean error")
             left.legend()
             for order, (size, rows) in enumerate(zip(self._two(), data["penalty"], strict=True)):
-                right.plot(self.strength * np.array(FACTORS), rows.mean(0), "o-", color=colour("", order), label=f"L = {size}")
+                right.plot(
+                    self.strength * np.array(FACTORS), rows.mean(0), "o-", color=colour("", order), label=f"L = {size}"
+                )
             right.axvline(self.strength, color=MUTED, linewidth=1, linestyle=":")
             right.set(xscale="log", yscale="log", xlabel=r"$\lambda\,\sqrt{L}$", ylabel="mean excess risk")
             right.legend()
 
         caption = (
-            f"Left: beyond √L neurons, more of them hardly help; the objective lies below what n independent draws "
-            "from the minimiser cost (dashed). Right: too small a penalty learns the noise, too large a one learns "
-            f"nothing; the best λ is a multiple of 1/√L, near {self.strength:g} (dotted) at both sizes."
+            "Left: beyond √L neurons, more of them hardly help; the objective lies below what n independent draws "
+            "from the minimiser cost (dashed), and wide networks, free of the grid, go below its minimum. Right: too "
+            "small a penalty learns the noise, too large a one learns nothing; the best λ is a multiple of 1/√L, near "
+            f"{self.strength:g} (dotted) at both sizes."
         )
         return Panel("How many neurons, how much penalty", caption, draw, size=(10.2, 3.9))
 
@@ -366,11 +366,11 @@ def _value(functional, cloud: Cloud) -> float:
 
 
 def _draws(sample: Drawn, best: Cloud, n: int) -> float:
-    """What n draws from a minimiser cost on average, its neurons all brought to the size of its norm."""
-    weights = np.asarray(best.weights)[1:]
-    size = weights.sum() * RADIUS
-    law = Cloud(np.sqrt(size / RADIUS) * ATOMS[1:], weights / weights.sum())
-    return float(_jitted_draws(Risk(UNIT, Sample(sample.xs, sample.ys)), law)) / n
+    """`(∫U(θ,θ) − ∬U)/2n`: what n draws from a minimiser cost, its neurons all brought to the size of its norm."""
+    shares = np.asarray(best.weights)[1:].reshape(2, DIRECTIONS) * RADIUS
+    neurons = np.maximum(sample.xs @ _ways(np.arange(DIRECTIONS)).T, 0)
+    alone = shares.sum() * np.mean(neurons**2 @ shares.sum(0))
+    return float(alone - np.mean((neurons @ (shares[0] - shares[1])) ** 2)) / (2 * n)
 
 
 @eqx.filter_jit
@@ -386,8 +386,3 @@ def _half_distance(cloud: Cloud, other: Cloud):
 @eqx.filter_jit
 def _jitted_value(functional, cloud: Cloud):
     return functional(cloud)
-
-
-@eqx.filter_jit
-def _jitted_draws(risk: Risk, law: Cloud):
-    return sampling_excess(risk, law, 1)

@@ -10,7 +10,15 @@ from pydantic import Field
 
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
-from haarflow.dynamics.grids import Grid, relative_entropy, fokker_planck, free_energy, gibbs, local_gibbs, relaxation_rate
+from haarflow.dynamics.grids import (
+    Grid,
+    fokker_planck,
+    free_energy,
+    gibbs,
+    local_gibbs,
+    relative_entropy,
+    relaxation_rate,
+)
 from haarflow.dynamics.schemes import Euler, Noisy
 from haarflow.experiments._langevin import COLD, REFINED, STEPS, cold, refinement, spot
 from haarflow.learning.data import Sample
@@ -177,10 +185,14 @@ class Langevin(Experiment):
 
     def _sandwich(self, energy, grid: Grid, law: Cloud, best) -> tuple[float, float, float]:
         """`beta KL(q | p_q)`, `F(q) − F*` and `beta KL(q | q*)`: each at least the next."""
-        weights, beta = np.asarray(law.weights), self.temperature
+        weights, goal, beta = np.asarray(law.weights), np.asarray(best.cloud.weights), self.temperature
         own = local_gibbs(energy, law, temperature=beta)
         middle = free_energy(energy, grid, law, temperature=beta) - best.free_energy
-        return beta * relative_entropy(weights, own), middle, beta * relative_entropy(weights, np.asarray(best.cloud.weights))
+        return (
+            beta * relative_entropy(weights, own),
+            middle,
+            beta * relative_entropy(weights, goal),
+        )
 
     def gather(self, pieces):
         errors = [pieces.pop(f"chaos N={n}") for n in self.sizes]

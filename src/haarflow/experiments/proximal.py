@@ -310,8 +310,8 @@ class Proximal(Experiment):
             right.set(xlabel="quantile steps", ylabel="free energy F")
 
         caption = (
-            "A law in a double well, pushed by its own mean: after the shortest steps the two transport forms lie on the flow "
-            "(left), and every step has lowered the free energy (right)."
+            "A law in a double well, pushed by its own mean: after the shortest steps the two transport forms lie on "
+            "the flow (left), and every step has lowered the free energy (right)."
         )
         return Panel("Minimizing movements on the flow", caption, draw, size=(10.2, 3.9))
 

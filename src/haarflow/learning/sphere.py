@@ -4,6 +4,7 @@ Particles are (a, w) and compute `a relu(<w, x>)`; x is uniform on the sphere of
 same integrals. Two of them have `E phi phi' = a a' |w||w'| (sin φ + (π − φ) cos φ) / 2π`, φ the angle between w and w'.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import equinox as eqx
@@ -49,21 +50,21 @@ class Split(NamedTuple):
     optimisation: Float[Array, ""]
 
 
-@eqx.filter_jit
 def relu_split(teacher: Cloud, *, population: Cloud, empirical: Cloud, trained: Cloud) -> Split:
     """The excess risk of a trained network over its teacher: what the class, the sample and the training cost.
 
     `population` is the best law of the class under the true risk, `empirical` the best under the sampled one. Each
     piece is `R(f) − R(g)` as one inner product, `E (f − g)((f + g)/2 − teacher)`, so that none is a small difference.
     """
+    laws = (teacher, population, empirical, trained)
+    return Split(*(_rise(high, low, teacher) for low, high in pairwise(laws)))
 
-    def rise(high: Cloud, low: Cloud):
-        signed, atoms = _difference(high, low)
-        middle = jnp.concatenate([high.weights / 2, low.weights / 2, -teacher.weights])
-        return signed @ relu_kernel(atoms, jnp.concatenate([atoms, teacher.atoms])) @ middle
 
-    first = relu_distance(population, teacher) / 2
-    return Split(first, rise(empirical, population), rise(trained, empirical))
+@eqx.filter_jit
+def _rise(high: Cloud, low: Cloud, teacher: Cloud):
+    signed, atoms = _difference(high, low)
+    middle = jnp.concatenate([high.weights / 2, low.weights / 2, -teacher.weights])
+    return signed @ relu_kernel(atoms, jnp.concatenate([atoms, teacher.atoms])) @ middle
 
 
 def _difference(cloud, other):
