@@ -4,7 +4,6 @@ import jax
 import numpy as np
 import pytest
 
-from haarflow.experiments._langevin import COLD, cold, refinement
 from haarflow.experiments.langevin import Langevin
 
 KEY = jax.random.key(2)
@@ -23,14 +22,14 @@ def test_the_verdict_on_the_moments_sees_the_noise_and_the_decay(fault):
         assert all(check.value > 0.05 for check in checks)
 
 
+@pytest.mark.slow
 def test_the_law_keeps_its_sandwich_and_its_rate():
-    experiment = Langevin(dt=0.04, cells=90)
+    experiment = Langevin(dt=0.04, cells=60)
     piece = experiment.law(KEY)
     rows = np.concatenate([piece["sandwich"], piece["drawn"]])
     assert (np.diff(rows, axis=1) < 1e-11).all()
     rate = experiment.late_rate({f"law/{name}": array for name, array in piece.items()})
     np.testing.assert_allclose(rate, 2 * piece["rate"], rtol=0.02)
-    np.testing.assert_allclose(cold(1)["gaps"], np.array(COLD) / 2, rtol=0.05)
 
 
 @pytest.mark.slow
@@ -43,4 +42,3 @@ def test_every_verdict_holds_at_a_small_size():
         assert check.holds, (claim, check.value)
     for panel in experiment.panels(data):
         panel.draw(Figure())
-    assert refinement(1)["mass"] < 1e-12

@@ -1,6 +1,7 @@
 """The best weights on given atoms, against closed forms and against the first variation of the risk itself."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -89,7 +90,7 @@ def test_the_optimum_over_the_whole_sphere_is_that_of_a_ring_of_inputs():
     relu = Custom(lambda theta, x: theta[:1] * jax.nn.relu(theta[1:] @ x), 3, 2, 1, lambda on_x, on_y: on_x)
     atoms, penalty = DRAW.normal(size=(12, 3)), Penalty(0.1)
     whole = optimum(ReluRisk(teacher) + penalty, atoms)
-    ring = optimum(Risk(relu, Sample(xs, network(relu, teacher, xs))) + penalty, atoms)
+    ring = optimum(Risk(relu, Sample(xs, network(relu, teacher, jnp.asarray(xs)))) + penalty, atoms)
     np.testing.assert_allclose(whole.cloud.weights, ring.cloud.weights, atol=1e-4)
     np.testing.assert_allclose(whole.value, ring.value, rtol=1e-5)
     np.testing.assert_allclose(whole.value, (ReluRisk(teacher) + penalty)(whole.cloud), rtol=1e-10)

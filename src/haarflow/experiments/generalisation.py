@@ -77,7 +77,7 @@ class Generalisation(Experiment):
     hence some n neurons cost no more: √L of them cost another L^{-1/2}. These are bounds for every problem; on the
     circle, whose neurons are few and alike, the excess risk falls nearly like 1/L, and c is small.
 
-    The field `fault` plants a mistake on purpose, to see the matching verdicts fail: `fixed penalty` keeps λ as L
+    The field `fault` plants a mistake on purpose, to see the matching verdicts fail: `fixed penalty` keeps λ = c as L
     grows, `two neurons` trains two neurons whatever L is.
     """
 
@@ -116,7 +116,7 @@ class Generalisation(Experiment):
 
     def penalty(self, size: int) -> float:
         """λ at L samples."""
-        return self.strength / np.sqrt(self.sizes[0] if self.fault == "fixed penalty" else size)
+        return self.strength / np.sqrt(1 if self.fault == "fixed penalty" else size)
 
     def neurons(self, size: int) -> int:
         """The number of neurons trained on L samples."""
