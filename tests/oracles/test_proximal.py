@@ -52,7 +52,8 @@ def test_a_quantile_step_lowers_the_energy_by_at_least_its_distance():
 def test_entropic_steps_have_the_moments_of_the_closed_form():
     """To 1e-4, with a blur of 0.06: without its correction the blur alone would add 1e-3 to the deviation."""
     moved = entropic_step(Penalty(1.0), LINE, LINE.normal(0.7, 0.5), temperature=0.4, tau=0.1, blur=0.06)
-    m, s = gaussian_step(0.7, 0.5, stiffness=1.0, temperature=0.4, tau=0.1)
+    spread = np.sqrt(0.25 + LINE.widths[0] ** 2 / 12)  # of a normal law cut into cells
+    m, s = gaussian_step(0.7, spread, stiffness=1.0, temperature=0.4, tau=0.1)
     places, weights = LINE.centres[:, 0], np.asarray(moved.weights)
     np.testing.assert_allclose(weights @ places, m, rtol=1e-4)
     np.testing.assert_allclose(np.sqrt(weights @ (places - weights @ places) ** 2), s, rtol=2e-4)

@@ -170,7 +170,7 @@ class Generalisation(Experiment):
         """Half the mean square error on the sample, and what the oracle inequality allows."""
         neurons = np.maximum(sample.xs @ _ways(np.arange(DIRECTIONS)).T, 0)
         loudest = np.abs(neurons.T @ sample.noise).max() / len(sample.xs)
-        error = np.mean((np.asarray(_said(best, sample.xs)) - (sample.ys - sample.noise)) ** 2) / 2
+        error = float(np.mean((np.asarray(_said(best, sample.xs)) - (sample.ys - sample.noise)) ** 2)) / 2
         return error, (penalty + loudest) * NORM + max(loudest - penalty, 0.0) * _norm(best)
 
     @staticmethod

@@ -114,7 +114,7 @@ class Proximal(Experiment):
         """Quantile steps in the double well: against the ordinary differential equation, and against the grid."""
         from scipy.special import ndtri
 
-        energy, runs, errors, rises = wells(), [], [], []
+        energy, runs, errors, rises, values = wells(), [], [], [], []
         for place, steps in enumerate(self.steps):
             path = self._quantile_path(energy, self.quantiles, steps)
             errors.append(_root_mean_square(path[-1] - self._quantile_flow(energy, path[0])))
@@ -173,12 +173,12 @@ class Proximal(Experiment):
         """Entropic steps on a grid against the flow on the same grid, as distances of quantiles."""
         energy, (grid, law) = wells(), self._flow()
         wanted = grid_quantiles(grid, law[-1], 400)
-        errors, rises = [], []
+        errors, rises, path = [], [], []
         for place, steps in enumerate(self.steps):
             path = [grid.normal(*START)]
+            tau = self._tau(steps)
             for _ in range(steps):
-                options = {"temperature": self.temperature, "tau": self._tau(steps)}
-                path.append(entropic_step(energy, grid, path[-1], **options))
+                path.append(entropic_step(energy, grid, path[-1], temperature=self.temperature, tau=tau))
             values = [free_energy(energy, grid, one, temperature=self.temperature) for one in path]
             errors.append(_root_mean_square(grid_quantiles(grid, np.asarray(path[-1].weights), 400) - wanted))
             rises.append(np.diff(values).max())
@@ -198,8 +198,8 @@ class Proximal(Experiment):
         risk = Risk(Dense(2, 1, "tanh"), Sample(xs, 0.6 * np.sin(2 * xs[:, :1])))
         start = Cloud(2 * draw.normal(size=(self.atoms, 2)), draw.dirichlet(np.full(self.atoms, 2.0)))
         end, field = 10 * self.horizon, Descend(risk, transport=0.0, growth=1.0)
-        options = {"key": jax.random.key(0)}
-        exact = np.asarray(flow(field, Adaptive(), start, dt=end, steps=1, **options).cloud.weights)
+        still = jax.random.key(0)
+        exact = np.asarray(flow(field, Adaptive(), start, key=still, dt=end, steps=1).cloud.weights)
         errors, rises = [], []
         for steps in self.steps:
             path = [start]
@@ -209,7 +209,7 @@ class Proximal(Experiment):
             errors.append(np.abs(np.asarray(path[-1].weights) - exact).sum())
             rises.append(np.diff(values).max())
         steps = self.steps[0]
-        update = flow(field, Euler(), start, dt=10 * self._tau(steps), steps=steps, **options).cloud
+        update = flow(field, Euler(), start, key=still, dt=10 * self._tau(steps), steps=steps).cloud
         again = start
         for _ in range(steps):
             again = _mirrored(risk, again, jnp.asarray(10 * self._tau(steps)), jnp.asarray(0.0))

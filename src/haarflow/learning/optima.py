@@ -126,7 +126,7 @@ def _short(program: Program) -> Program:
     m, n = program.features.shape
     if m <= n + 1:
         return program
-    corner = np.linalg.qr(np.column_stack([program.features, program.targets]), mode="r")
+    corner = np.asarray(np.linalg.qr(np.column_stack([program.features, program.targets]), mode="r"))
     return program._replace(features=corner[:, :n], targets=corner[:, n])
 
 
