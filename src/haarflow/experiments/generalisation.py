@@ -120,7 +120,7 @@ class Generalisation(Experiment):
 
     def neurons(self, size: int) -> int:
         """The number of neurons trained on L samples."""
-        return 2 if self.fault == "two neurons" else int(np.ceil(np.sqrt(size)))
+        return 2 if self.fault == "two neurons" else _root(size)
 
     def draw(self, key, size: int) -> list[Drawn]:
         """The samples of all repetitions."""
@@ -161,7 +161,7 @@ class Generalisation(Experiment):
             rows["left"].append(left)
             rows["right"].append(right)
             rows["gap"].append(_value(_objective(sample, penalty), network) - best.value)
-            rows["draws"].append(_draws(sample, best.cloud, n))
+            rows["draws"].append(_draws(sample, best.cloud, _root(size)))
             tell(0.6 + 0.4 * (place + 1) / len(samples))
         found = {name: np.asarray(row, float) for name, row in rows.items()}
         return found | self._example(samples[0], best_of(samples[0], penalty), trained[0])
@@ -337,6 +337,10 @@ class Generalisation(Experiment):
             f"{self.strength:g} (dotted) at both sizes."
         )
         return Panel("How many neurons, how much penalty", caption, draw, size=(10.2, 3.9))
+
+
+def _root(size: int) -> int:
+    return int(np.ceil(np.sqrt(size)))
 
 
 def _numbered():
