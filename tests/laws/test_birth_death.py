@@ -87,6 +87,20 @@ def test_the_killed_come_back_from_the_prior():
     assert abs(np.mean(atoms[:, 1] == 7) - (1 - overwritten) * (1 - np.exp(-1))) < 0.04
 
 
+def test_without_births_nobody_is_copied():
+    """Of two particles the worse is killed at rate g and replaced, and the better never copied: 4000 draws."""
+    cloud = uniform(jnp.array([[0.0], [1.0]]))
+    field = Descend(Penalty(4.0), transport=0.0, growth=1.0)
+    scheme = BirthDeath(Euler(), prior=lambda key, n: jnp.full((n, 1), 7.0), births=False)
+    step = jax.vmap(lambda key: scheme.step(key, field, cloud, (), jnp.asarray(1.0))[0].atoms[:, 0])
+    atoms = np.asarray(step(jax.random.split(jax.random.key(6), 4000)))
+    assert (atoms[:, 0] == 0).all()
+    assert set(np.unique(atoms[:, 1])) == {1.0, 7.0}
+    assert abs(np.mean(atoms[:, 1] == 7) - (1 - np.exp(-1))) < 0.04
+    with pytest.raises(Refusal, match=r"without births fills the places of the killed from a prior; got no prior"):
+        BirthDeath(Euler(), births=False)
+
+
 def test_memory_follows_the_copies():
     cloud = uniform(jnp.arange(8.0).reshape(4, 2))
     field = Descend(Penalty(1.0), growth=1e6)

@@ -1,6 +1,7 @@
 """The best weights on given atoms, against closed forms and against the first variation of the risk itself."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -10,8 +11,9 @@ from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
 from haarflow.learning.optima import optimum, orbit_labels
 from haarflow.learning.risks import Penalty, Risk
+from haarflow.learning.sphere import ReluRisk
 from haarflow.measures.clouds import uniform
-from haarflow.models.units import Dense, Perceptron, Quadratic
+from haarflow.models.units import Custom, Dense, Perceptron, Quadratic, network
 
 DRAW = np.random.default_rng(3)
 
@@ -67,8 +69,37 @@ def test_orbits_of_atoms():
         orbit_labels(turn, atoms[[0, 1, 2, 4]])
 
 
+def test_a_tall_program_is_solved_in_few_rows_with_the_same_answer():
+    """200 samples on 5 atoms: the weights of nonnegative least squares, whose sum is one by an added heavy row."""
+    from scipy.optimize import nnls
+
+    xs = 2 * DRAW.normal(size=(200, 2))
+    risk, atoms = Risk(Dense(2, 1, "tanh"), Sample(xs, np.sin(xs[:, :1]) / 2)), DRAW.normal(size=(5, 2))
+    best = optimum(risk, atoms)
+    features = np.tanh(xs @ atoms.T)
+    rows, wanted = np.vstack([features, np.full((1, 5), 1e6)]), np.append(np.sin(xs[:, 0]) / 2, 1e6)
+    np.testing.assert_allclose(best.cloud.weights, nnls(rows, wanted)[0], atol=1e-6)
+    np.testing.assert_allclose(best.value, risk(best.cloud), rtol=1e-12)
+
+
+def test_the_optimum_over_the_whole_sphere_is_that_of_a_ring_of_inputs():
+    """On the circle of radius √2, 4096 equal angles integrate the units to 1e-6."""
+    teacher = uniform(np.array([[1.5, 0.6, 0.8], [-1.0, -1.0, 0.3]]))
+    turns = 2 * np.pi * (np.arange(4096) + 0.5) / 4096
+    xs = np.sqrt(2) * np.stack([np.cos(turns), np.sin(turns)], axis=1)
+    relu = Custom(lambda theta, x: theta[:1] * jax.nn.relu(theta[1:] @ x), 3, 2, 1, lambda on_x, on_y: on_x)
+    atoms, penalty = DRAW.normal(size=(12, 3)), Penalty(0.1)
+    whole = optimum(ReluRisk(teacher) + penalty, atoms)
+    ring = optimum(Risk(relu, Sample(xs, network(relu, teacher, jnp.asarray(xs)))) + penalty, atoms)
+    np.testing.assert_allclose(whole.cloud.weights, ring.cloud.weights, atol=1e-4)
+    np.testing.assert_allclose(whole.value, ring.value, rtol=1e-5)
+    np.testing.assert_allclose(whole.value, (ReluRisk(teacher) + penalty)(whole.cloud), rtol=1e-10)
+
+
 def test_what_has_no_convex_program_is_refused():
     risk, atoms = problem("absolute")
+    with pytest.raises(Refusal, match=r"plus penalties; got Risk \+ ReluRisk\. Write Risk\("):
+        optimum(problem()[0] + ReluRisk(uniform(np.ones((1, 4)))), atoms)
     with pytest.raises(Refusal, match=r"one Risk with a square loss, plus penalties; got Risk\. Write Risk\("):
         optimum(risk, atoms)
     with pytest.raises(Refusal, match="got Penalty"):

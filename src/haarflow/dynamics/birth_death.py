@@ -35,11 +35,20 @@ class BirthDeath(Scheme):
     other is uniform, and a copy of particle s is kept with probability proportional to its weight, so that the mean
     of the jumps is the Fisher–Rao growth exactly, for every weighted cloud; equal weights slow the clocks by 1 − 1/n.
     With `prior`, a function (key, n) -> atoms (n, p), the killed come back as fresh draws from it (re-injection):
-    give these an output of zero, so that they enter without changing the network.
+    give these an output of zero, so that they enter without changing the network. With `births=False` there are deaths
+    and re-injections only, which disturbs a small cloud less: no particle is overwritten by a copy.
     """
 
     inner: Scheme
     prior: Callable | None = eqx.field(default=None, kw_only=True)
+    births: bool = eqx.field(default=True, kw_only=True)
+
+    def __check_init__(self):
+        if self.prior is None and not self.births:
+            raise Refusal(
+                "A BirthDeath scheme without births fills the places of the killed from a prior; got no prior. "
+                "Write BirthDeath(inner, prior=draw, births=False), or keep the births."
+            )
 
     def start(self, cloud):
         return self.inner.start(cloud)
@@ -53,7 +62,7 @@ class BirthDeath(Scheme):
             )
         moved, state = self.inner.step(key, Carried(field), cloud, state, dt)
         jump, draw = jax.random.split(jax.random.fold_in(key, _STREAM))
-        source, killed = jumps(jump, cloud.weights, growth, dt, copying=self.prior is None)
+        source, killed = jumps(jump, cloud.weights, growth, dt, copying=self.prior is None, births=self.births)
         atoms = moved.atoms[source]
         if self.prior is not None:
             atoms = jnp.where(killed[:, None], self.prior(draw, cloud.n).astype(atoms.dtype), atoms)
@@ -65,7 +74,12 @@ class BirthDeath(Scheme):
         def prior(key, n):
             return jax.random.normal(key, (n, 4)).at[:, 0].set(0.0)
 
-        return [cls(Euler()), cls(Noisy(Heun(), 0.01)), cls(Euler(), prior=prior)]
+        return [
+            cls(Euler()),
+            cls(Noisy(Heun(), 0.01)),
+            cls(Euler(), prior=prior),
+            cls(Euler(), prior=prior, births=False),
+        ]
 
 
 def jumps(
@@ -75,6 +89,7 @@ def jumps(
     dt: Float[Array, ""],
     *,
     copying: bool = True,
+    births: bool = True,
 ) -> tuple[Int[Array, "n"], Bool[Array, "n"]]:
     """Which particle each place copies after a time dt, and which places were killed by their own clock.
 
@@ -89,6 +104,6 @@ def jumps(
     copied = jnp.where(dying, weights[after], weights) * (n - 1)
     rate = jnp.abs(growth) * (copied if copying else jnp.where(dying, 1.0, copied))
     rings = jax.random.uniform(ring, (n,), growth.dtype) < -jnp.expm1(-rate * dt.astype(growth.dtype))
-    killed, born = rings & dying, rings & ~dying
+    killed, born = rings & dying, rings & ~dying & births
     source = jnp.where(killed & copying, after, jnp.arange(n))
     return jnp.where(born[before], before, source), killed & ~born[before]

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -12,6 +13,7 @@ from haarflow.algebra.tables import match
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Functional, Penalty, Risk, Sum
+from haarflow.learning.sphere import ReluRisk, relu_kernel
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.units import Unit
 
@@ -49,6 +51,8 @@ def optimum(
 ) -> Optimum:
     """The least value over all weights on these atoms, of a square Risk over a whole Sample, penalties added or not.
 
+    A ReluRisk takes the place of the Risk for the optimum over the whole sphere, without a sample.
+
     With `invariant`, over the weakly invariant laws only: the atoms must be a set that the representation maps to
     itself, and those of one orbit share their weight. The gap is `∫Psi dmu − min Psi`, an upper bound on the
     distance to the optimum by convexity, computed from the weights that are returned.
@@ -82,20 +86,34 @@ def orbit_labels(rep: Rep, atoms: Float[np.ndarray, "n p"]) -> Int[np.ndarray, "
 def _program(functional: Functional, cloud: Cloud) -> Program:
     parts = functional.parts if isinstance(functional, Sum) else (functional,)
     parts = [one for part in parts for one in (part.parts if isinstance(part, Sum) else (part,))]
-    risks = [part for part in parts if isinstance(part, Risk)]
+    risks = [part for part in parts if isinstance(part, Risk | ReluRisk)]
     penalties = [part for part in parts if isinstance(part, Penalty)]
-    if len(risks) != 1 or len(risks) + len(penalties) != len(parts) or risks[0].loss not in SQUARES:
+    square = len(risks) == 1 and (isinstance(risks[0], ReluRisk) or risks[0].loss in SQUARES)
+    if not square or len(risks) + len(penalties) != len(parts):
         raise Refusal(
             "An optimum is that of one Risk with a square loss, plus penalties; got "
             f"{' + '.join(type(part).__name__ for part in parts)}. Write Risk(unit, sample, 'half-square')."
         )
-    data = risks[0].data
+    costs = sum((np.asarray(one.variation(cloud).potential, float) for one in penalties), np.zeros(cloud.n))
+    risk = risks[0]
+    return _sphere(risk, cloud, costs) if isinstance(risk, ReluRisk) else _sampled(risk, cloud, costs)
+
+
+def _sampled(risk: Risk, cloud: Cloud, costs: Float[np.ndarray, " n"]) -> Program:
+    data = risk.data
     if not (isinstance(data, Sample) and data.size is None):
         raise Refusal("An optimum needs the whole data at once; got random batches. Write Sample(xs, ys).")
-    outputs = np.asarray(_outputs(risks[0].unit, cloud.atoms, data.xs), float)
-    costs = sum((np.asarray(one.variation(cloud).potential, float) for one in penalties), np.zeros(cloud.n))
+    outputs = np.asarray(_outputs(risk.unit, cloud.atoms, data.xs), float)
     targets = np.asarray(data.ys, float).T.ravel()
-    return Program(outputs.reshape(cloud.n, -1).T, targets, costs, SQUARES[risks[0].loss] / len(data.xs))
+    return Program(outputs.reshape(cloud.n, -1).T, targets, costs, SQUARES[risk.loss] / len(data.xs))
+
+
+def _sphere(risk: ReluRisk, cloud: Cloud, costs: Float[np.ndarray, " n"]) -> Program:
+    """Units as vectors with the same inner products: the root of their Gram matrix, teacher and all."""
+    together = jnp.concatenate([cloud.atoms, risk.teacher.atoms])
+    values, frame = np.linalg.eigh(np.asarray(relu_kernel(together, together), float))
+    root = np.sqrt(np.maximum(values, 0.0))[:, None] * frame.T
+    return Program(root[:, : cloud.n], root[:, cloud.n :] @ np.asarray(risk.teacher.weights, float), costs, 0.5)
 
 
 @eqx.filter_jit
@@ -103,12 +121,22 @@ def _outputs(unit: Unit, atoms, xs):
     return unit.many(atoms, xs)
 
 
-def _solve(program: Program) -> Float[np.ndarray, " n"]:
+def _short(program: Program) -> Program:
+    """The same program in at most n + 1 rows, up to a constant: a rotation of the rows changes no length."""
+    m, n = program.features.shape
+    if m <= n + 1:
+        return program
+    corner = np.asarray(np.linalg.qr(np.column_stack([program.features, program.targets]), mode="r"))
+    return program._replace(features=corner[:, :n], targets=corner[:, n])
+
+
+def _solve(tall: Program) -> Float[np.ndarray, " n"]:
     """The weights, by an interior-point method; the residuals are variables, so that nothing is squared."""
     import clarabel as compiled
     from scipy.sparse import block_array, csc_array, eye_array
 
     clarabel: Any = compiled
+    program = _short(tall)
     m, n = program.features.shape
     scale = max(np.abs(program.features).max(), np.abs(program.targets).max(), 1e-300)
     unit = 2 * program.factor * scale**2 * m

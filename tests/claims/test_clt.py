@@ -1,0 +1,54 @@
+"""Fluctuations around the limit obey their equation, and each planted mistake is seen by its own verdict."""
+
+import jax
+import pytest
+
+from haarflow.experiments.clt import Clt
+
+KEY = jax.random.key(1)
+SMALL = {
+    "repetitions": 3000,
+    "sizes": (200, 800),
+    "draws": 3000,
+    "widths": (8, 16),
+    "wide": 64,
+    "runs": 8,
+    "d": 4,
+    "dt": 0.25,
+    "horizon": 5.0,
+}
+SEEN = {
+    "start level": {"quadratic units: the limit equation is at or below"},
+    "run average": {"quadratic units, n = 800: n E|f_n − f|² is within 10%"},
+    "half noise": {"quadratic units, n = 800: n E|f_n − f|² is within 10%"},
+}
+
+
+@pytest.fixture(scope="module")
+def pieces():
+    experiment = Clt(**SMALL)
+    return {part: dict(experiment.run(KEY, part)) for part in experiment.parts()}
+
+
+def _lost(experiment, pieces):
+    data = dict(experiment.gather({part: dict(piece) for part, piece in pieces.items()}))
+    return data, {claim for claim, check in experiment.verdict(data).items() if not check.holds}
+
+
+def test_the_verdicts_hold_and_the_record_draws_itself(pieces):
+    from matplotlib.figure import Figure
+
+    experiment = Clt(**SMALL)
+    data, lost = _lost(experiment, pieces)
+    assert not lost
+    assert all(number == number for number in experiment.figures(data).values())
+    for panel in experiment.panels(data):
+        panel.draw(Figure())
+
+
+@pytest.mark.parametrize("fault", SEEN)
+def test_a_planted_mistake_is_seen(fault, pieces):
+    experiment = Clt(**SMALL, fault=fault)
+    again = {} if fault == "start level" else {"quadratic": dict(experiment.run(KEY, "quadratic"))}
+    _, lost = _lost(experiment, pieces | again)
+    assert all(any(claim.startswith(seen) for claim in lost) for seen in SEEN[fault])

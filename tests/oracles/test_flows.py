@@ -1,0 +1,200 @@
+"""Closed-form flows against particles, against other formulas, and against integrals done another way."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from haarflow.dynamics.birth_death import BirthDeath
+from haarflow.dynamics.fields import Descend, restrict
+from haarflow.dynamics.flow import flow
+from haarflow.dynamics.oracles import (
+    Bowl,
+    QuadraticRisk,
+    frozen_flow,
+    frozen_fluctuation,
+    gaussian_flow,
+    quadratic_flow,
+    quadratic_fluctuation,
+    quadratic_sampling,
+    replicator,
+)
+from haarflow.dynamics.schemes import Adaptive, Euler, Heun, Noisy
+from haarflow.errors import Refusal
+from haarflow.learning.data import Sample
+from haarflow.learning.risks import Penalty, Risk
+from haarflow.learning.sphere import ReluRisk, relu_distance, relu_kernel
+from haarflow.measures.clouds import Cloud, uniform
+from haarflow.models.units import Perceptron, Quadratic
+
+KEY = jax.random.key(0)
+TARGET = np.diag([1.0, 0.5, 0.25, 0.0])
+
+
+def test_the_replicator_is_growth_alone():
+    cloud = Cloud(jnp.array([[0.5], [1.0], [2.0]]), jnp.array([0.2, 0.3, 0.5]))
+    field = Descend(Penalty(0.8), transport=0.0, growth=1.7)
+    end = flow(field, Euler(), cloud, key=KEY, dt=0.1, steps=9).cloud
+    exact = replicator(cloud.weights, 0.4 * cloud.atoms[:, 0] ** 2, alpha=1.7, time=0.9)
+    np.testing.assert_allclose(end.weights, exact, rtol=1e-12)
+
+
+def test_birth_and_death_make_the_replicator_on_average():
+    """64 runs of 500 particles: four sigma and the O(dt) of Euler's method on p' = −alpha (F − mean F) p."""
+    F, shares, alpha = np.array([0.0, 0.5, 2.0]), np.array([0.2, 0.3, 0.5]), 1.5
+    atoms = np.repeat(np.sqrt(F), (500 * shares).astype(int))[:, None]
+    field = Descend(Penalty(2.0), transport=0.0, growth=alpha)
+    keys = jax.random.split(KEY, 64)
+    end = flow(field, BirthDeath(Euler()), uniform(atoms), key=keys, dt=0.01, steps=100).cloud.atoms
+    found = np.stack([np.isclose(end[..., 0] ** 2, value).mean(1) for value in F], 1)
+    exact, euler = np.asarray(replicator(jnp.asarray(shares), jnp.asarray(F), alpha=alpha, time=1.0)), shares
+    for _ in range(100):
+        euler = euler * (1 - 0.01 * alpha * (F - euler @ F))
+    sigma = found.std(0) / 8
+    assert (np.abs(found.mean(0) - exact) < 4 * sigma + 2 * np.abs(euler - exact)).all()
+    assert (sigma < 0.01).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_gaussians_stay_gaussian_at_random_parameters(seed):
+    """Weights and birth–death, with transport, growth and noise: 4 sigma (over 16 runs) + twice Euler's own error.
+
+    Twelve numbers a seed, each beyond 4 sigma of 16 runs with probability 1e-3; seeds are fixed.
+    """
+    draw = np.random.default_rng(seed)
+    square = draw.normal(size=(2, 2))
+    H = square @ square.T / 2 + 0.3 * np.eye(2)
+    A = np.diag(draw.uniform(-0.2, 0.5, 2))
+    root = draw.normal(size=(2, 2)) / 2 + 0.5 * np.eye(2)
+    alpha, beta, dt, steps = draw.uniform(0.3, 1.5), draw.uniform(0.05, 0.4), 0.02, 40
+    bowl, mean = Bowl(H, draw.normal(size=2) / 2, A), draw.normal(size=2)
+    keys = jax.random.split(jax.random.key(seed), 16)
+    atoms = mean + np.asarray(jax.random.normal(jax.random.key(seed + 9), (16, 1000, 2))) @ root.T
+    field = Descend(bowl, growth=alpha)
+    schemes = {"weights": Noisy(Euler(), beta), "birth–death": BirthDeath(Noisy(Euler(), beta))}
+    paths = flow(dict.fromkeys(schemes, field), schemes, uniform(atoms), key=keys, dt=dt, steps=steps)
+    rates = {"times": jnp.array([dt * steps]), "alpha": alpha, "beta": beta}
+    exact = _flat(gaussian_flow(bowl, jnp.asarray(mean), jnp.asarray(root @ root.T), **rates))
+    euler = _flat(gaussian_flow(bowl, jnp.asarray(mean), jnp.asarray(root @ root.T), **rates, step=dt))
+    for name, path in paths.items():
+        runs = zip(np.asarray(path.cloud.atoms), np.asarray(path.cloud.weights), strict=True)
+        found = np.stack([_moments(*run) for run in runs])
+        sigma = found.std(0, ddof=1) / 4
+        assert (np.abs(found.mean(0) - exact) < 4 * sigma + 2 * np.abs(euler - exact)).all(), name
+        assert (sigma < 0.03).all()
+
+
+def _flat(moments):
+    return np.concatenate([np.ravel(part[-1]) for part in moments])
+
+
+def _moments(atoms, weights):
+    mean = weights @ atoms
+    return np.concatenate([mean, np.ravel((atoms - mean).T @ (weights[:, None] * (atoms - mean)))])
+
+
+def test_the_covariance_equation_has_its_closed_form():
+    """Without noise, growth alone adds alpha t H to the precision."""
+    bowl = Bowl(np.array([[2.0, 0.5], [0.5, 1.0]]), np.zeros(2), np.zeros((2, 2)))
+    S0 = np.array([[1.0, 0.2], [0.2, 0.5]])
+    _, S = gaussian_flow(bowl, jnp.zeros(2), jnp.asarray(S0), times=jnp.array([1.5]), transport=0.0, alpha=0.7)
+    np.testing.assert_allclose(S[0], np.linalg.inv(np.linalg.inv(S0) + 0.7 * 1.5 * np.asarray(bowl.H)), rtol=1e-8)
+
+
+def test_the_quadratic_risk_is_the_mean_over_gaussian_inputs():
+    """Gauss–Hermite with six points is exact for polynomials of degree four in each coordinate."""
+    nodes, mass = np.polynomial.hermite_e.hermegauss(6)
+    xs = np.stack(np.meshgrid(nodes, nodes), -1).reshape(-1, 2)
+    mass = np.outer(mass, mass).ravel() / mass.sum() ** 2
+    target = np.array([[1.0, 0.3], [0.3, 0.2]])
+    cloud = Cloud(jnp.array([[1.0, 0.4], [-0.3, 0.9]]), jnp.array([0.3, 0.7]))
+    outputs = np.einsum("n,ncb->b", cloud.weights, Quadratic(2).many(cloud.atoms, jnp.asarray(xs)))
+    labels = np.einsum("bi,ij,bj->b", xs, target, xs)
+    np.testing.assert_allclose(QuadraticRisk(target)(cloud), mass @ (outputs - labels) ** 2 / 2, rtol=1e-12)
+
+
+def test_particles_follow_the_matrix_at_every_width():
+    cloud = uniform(jax.random.normal(KEY, (7, 4)) / 2)
+    path = flow(
+        Descend(QuadraticRisk(TARGET)), Adaptive(), cloud, key=KEY, dt=0.25, steps=4, probes={"S": _second}, every=1
+    )
+    exact = quadratic_flow(_second(cloud), jnp.asarray(TARGET), times=jnp.asarray(path.times))
+    np.testing.assert_allclose(path.probes["S"], exact, atol=1e-7)
+
+
+def _second(cloud):
+    return cloud.atoms.T @ (cloud.weights[:, None] * cloud.atoms)
+
+
+def test_the_fluctuation_of_quadratic_units():
+    """Against numbers of other code; the first is 48/16 by hand: E(tr M)² = 2d, E tr M² = d + d²."""
+    times = jnp.array([0.0, 0.05, 0.2, 0.5, 1.0])
+    found = quadratic_fluctuation(jnp.eye(4) / 4, jnp.asarray(TARGET), times=times)
+    assert (np.abs(found - np.array([3.0, 3.277, 1.923, 0.1888, 1.07e-2])) < [5e-4, 5e-4, 5e-4, 5e-5, 5e-5]).all()
+    np.testing.assert_allclose(quadratic_sampling(jnp.eye(4)[None] / 4), [3.0], rtol=1e-12)
+
+
+def test_the_fluctuation_is_wishart_noise_carried_by_the_flow():
+    """A lopsided start: finite differences of the flow along every E_ij + E_ji, with Wishart's covariance
+    `E M_ij M_kl = S_ik S_jl + S_il S_jk` of n (S_n − S)."""
+    root = np.array([[0.8, 0, 0, 0], [0.3, 0.4, 0, 0], [0, -0.2, 0.5, 0], [0.1, 0, 0.2, 0.3]])
+    start, times, step = root @ root.T, jnp.array([0.0, 0.05, 0.1, 0.4, 0.8]), 1e-4
+    places = list(zip(*np.triu_indices(4), strict=True))
+    moved = []
+    for i, j in places:
+        bump = np.zeros((4, 4))
+        bump[i, j] = bump[j, i] = step
+        ends = [quadratic_flow(jnp.asarray(S), jnp.asarray(TARGET), times=times) for S in (start + bump, start - bump)]
+        moved.append(np.asarray(ends[0] - ends[1]) / (2 * step))
+    covariance = np.array(
+        [[start[i, k] * start[j, m] + start[i, m] * start[j, k] for k, m in places] for i, j in places]
+    )
+    pairs = np.einsum("akij,bkij->kab", moved, moved)
+    traces = np.trace(moved, axis1=2, axis2=3)
+    found = np.einsum("ab,kab->k", covariance, 2 * pairs + np.einsum("ak,bk->kab", traces, traces))
+    np.testing.assert_allclose(
+        quadratic_fluctuation(jnp.asarray(start), jnp.asarray(TARGET), times=times), found, rtol=1e-5
+    )
+
+
+def test_frozen_features_train_linearly():
+    unit, xs = Perceptron(2), np.array([[1.0, 0.2], [-0.4, 0.9], [0.3, -1.0]])
+    ys, ridge = jnp.array([1.0, -0.5, 0.3]), 0.05
+    atoms = jax.random.normal(KEY, (6, 4)).at[:, 0].set(0.0)
+    risk = Risk(unit, Sample(xs, ys[:, None])) + Penalty(ridge, lambda theta: theta[0] ** 2 / 2)
+    field = restrict(Descend(risk), np.diag([1.0, 0.0, 0.0, 0.0]))
+    end = flow(field, Heun(), uniform(atoms), key=KEY, dt=0.005, steps=600).cloud
+    outputs = jnp.mean(unit.many(end.atoms, jnp.asarray(xs))[:, 0], axis=0)
+    features = unit.many(atoms.at[:, 0].set(1.0), jnp.asarray(xs))[:, 0]
+    np.testing.assert_allclose(outputs, frozen_flow(features, ys, times=jnp.array([3.0]), ridge=ridge)[0], atol=1e-5)
+
+
+def test_the_frozen_fluctuation_is_that_of_many_draws():
+    """Two features, so that n draws are a binomial: the sum over all counts is exact; n = 400 is near the limit."""
+    from scipy.stats import binom
+
+    features, ys, n, share = jnp.array([[1.0, 0.5], [-0.2, 1.0]]), jnp.array([1.0, 2.0]), 400, 0.3
+    law = jnp.array([share, 1 - share])
+    late, ridge = jnp.array([1e6]), 0.1
+    limit = frozen_flow(features, ys, times=late, ridge=ridge, weights=law)[0]
+    counts = np.arange(n + 1)
+    ends = jax.vmap(
+        lambda k: frozen_flow(features, ys, times=late, ridge=ridge, weights=jnp.stack([k / n, 1 - k / n]))[0]
+    )(jnp.asarray(counts, float))
+    found = n * binom.pmf(counts, n, share) @ np.mean((np.asarray(ends) - np.asarray(limit)) ** 2, axis=1)
+    np.testing.assert_allclose(found, frozen_fluctuation(features, ys, ridge=ridge, weights=law), rtol=0.03)
+    assert float(frozen_fluctuation(features, ys, ridge=0.0, weights=law)) < 1e-20
+
+
+def test_the_relu_kernel_is_the_integral_over_the_circle():
+    angles = 2 * np.pi * (np.arange(200_000) + 0.5) / 200_000
+    xs = np.sqrt(2) * np.stack([np.cos(angles), np.sin(angles)], 1)
+    atoms = np.array([[1.0, 0.3, -0.8], [-0.5, 1.0, 0.2], [0.7, -0.6, 1.6]])
+    phi = atoms[:, :1] * np.maximum(atoms[:, 1:] @ xs.T, 0)
+    kernel = relu_kernel(jnp.asarray(atoms), jnp.asarray(atoms))
+    np.testing.assert_allclose(kernel, phi @ phi.T / len(xs), atol=1e-8)
+    one, two = uniform(atoms[:2]), uniform(atoms[1:])
+    gap = phi[:2].mean(0) - phi[1:].mean(0)
+    np.testing.assert_allclose(relu_distance(one, two), np.mean(gap**2), atol=1e-8)
+    with pytest.raises(Refusal, match=r"particles \(a, w\) in R\^\(1 \+ d\); got atoms in R\^1"):
+        ReluRisk(uniform(jnp.ones((2, 1))))
