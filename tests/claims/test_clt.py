@@ -8,10 +8,10 @@ from haarflow.experiments.clt import Clt
 KEY = jax.random.key(1)
 SMALL = {
     "repetitions": 3000,
-    "sizes": (200, 800),
+    "sizes": (400, 800, 3200),
     "draws": 3000,
     "widths": (8, 16),
-    "wide": 64,
+    "pairs": 16,
     "runs": 8,
     "d": 4,
     "dt": 0.25,
