@@ -33,6 +33,7 @@ Steps = Annotated[tuple[Positive, ...], Field(min_length=2)]
 D = 4
 TARGET, START = np.diag([1.0, 0.5, 0.25, 0.0]), np.eye(D) / 4
 SHOWN = (20, 200, 2000)  # widths of the picture of the law of large numbers
+LOOKS = 40  # the times at which distances are taken are the same for every step: more looks would see larger ones
 DRAWN = 80  # particles of the picture of the square
 WIDTH = {"risk": "sup |R_M − R|", "network": "sup ‖f_M − f‖"}
 STEP = {"one-pass": "one-pass", "multi-pass": "multi-pass", "both": "one-pass, M = ratio / s"}
@@ -67,26 +68,24 @@ class Propagation(Experiment):
     group: ClassVar[str] = "dynamics"
 
     widths: Sizes = (100, 200, 400, 800, 1600)
-    steps: Steps = (0.0005, 0.001, 0.002, 0.004)
+    steps: Steps = (0.00025, 0.0005, 0.001, 0.002)
     repetitions: Count = 400
-    passes: Count = 200
+    passes: Count = 800
     batch: Count = 4
     sample: Count = 100
-    ratio: Positive = 0.4
+    ratio: Positive = 0.2
     horizon: Positive = 0.8
     fault: Literal["none", "square loss", "wide start"] = "none"
 
     @classmethod
     def full(cls):
-        return cls(widths=(100, 200, 400, 800, 1600, 3200, 6400), repetitions=4000, passes=1000)
+        return cls(widths=(100, 200, 400, 800, 1600, 3200, 6400), repetitions=4000, passes=8000)
 
     def parts(self):
-        return ["width", *STEP, "particles"]
+        return ["descents", "width", "particles"]
 
     def run(self, key, part):
-        if part in STEP:
-            return self.descend(key, part)
-        return {"width": self.width, "particles": self.particles}[part](key)
+        return {"descents": self.descents, "width": self.width, "particles": self.particles}[part](key)
 
     @property
     def speed(self) -> float:
@@ -102,7 +101,7 @@ class Propagation(Experiment):
 
     def width(self, key) -> dict[str, np.ndarray]:
         """Distances (repetitions, widths), their mean squares over time, and the square of sampling and flow."""
-        draw, times = generator(key), np.linspace(0, self.horizon, 33)
+        draw, times = generator(key), np.linspace(0, self.horizon, LOOKS + 1)
         ways = np.asarray(_map(jnp.asarray(START)[None], jnp.asarray(self.speed * times))[0])
         law = ways @ START @ ways.transpose(0, 2, 1)
         rows = []
@@ -124,32 +123,34 @@ class Propagation(Experiment):
         own = np.asarray(_map(jnp.asarray(atoms.T @ atoms / DRAWN)[None], jnp.asarray([0.0, self.horizon]))[0])[-1]
         return {"drawn": atoms, "flowed": atoms @ own.T, "sampled": atoms @ way.T, "way": way}
 
-    def descend(self, key, name: str) -> dict[str, np.ndarray]:
-        """Distances (repetitions, steps) of SGD from its limit, in risk and in L2."""
-        draw = generator(jax.random.fold_in(key, list(STEP).index(name)))
-        sample = draw.normal(size=(self.sample, D)) if name == "multi-pass" else None
-        rows = [self._steps(draw, name, step, sample) for step in self.steps]
-        found = {measure: np.stack([row[measure] for row in rows], axis=1) for measure in rows[0]}
-        if sample is None:
-            return found
-        times = jnp.linspace(0, self.horizon, 33)
-        law = quadratic_flow(jnp.asarray(START), jnp.asarray(TARGET), times=times)
-        seen = quadratic_flow(jnp.asarray(START), jnp.asarray(TARGET), times=times, inputs=jnp.asarray(sample))
-        return found | {"cost": np.sqrt(_norms(np.asarray(seen - law)).max())}
+    def descents(self, key) -> dict[str, np.ndarray]:
+        """Distances (repetitions, steps) of every way of SGD from its limit, in risk and in L2."""
+        draw, times = generator(jax.random.fold_in(key, 1)), jnp.asarray(self.horizon / LOOKS * np.arange(LOOKS + 1))
+        sample, begun, goal = draw.normal(size=(self.sample, D)), jnp.asarray(START), jnp.asarray(TARGET)
+        law = quadratic_flow(begun, goal, times=times)
+        seen = quadratic_flow(begun, goal, times=times, inputs=jnp.asarray(sample))
+        found = {"cost": np.sqrt(_norms(np.asarray(seen - law)).max())}
+        for place, name in enumerate(STEP):
+            given, limit = (sample, seen) if name == "multi-pass" else (None, law)
+            rows = [self._descent(draw, name, step, given, limit) for step in self.steps]
+            found |= {f"{name}/{measure}": np.stack([row[measure] for row in rows], axis=1) for measure in rows[0]}
+            tell((place + 1) / len(STEP))
+        return found
 
-    def _steps(self, draw, name: str, step: float, sample: np.ndarray | None) -> dict[str, np.ndarray]:
-        count = round(self.horizon / step)
-        if sample is None:
-            inputs = draw.normal(size=(self.passes, count, self.batch, D))
-        else:
-            inputs = sample[draw.integers(self.sample, size=(self.passes, count, self.batch))]
-        start = np.broadcast_to(START, (self.passes, D, D))
-        starts = self.starts(draw, round(self.ratio / step), self.passes) if name == "both" else start
-        given = None if sample is None else jnp.asarray(sample)
-        times, move = jnp.arange(count + 1) * step, jnp.asarray(self.speed * step)
-        limit = quadratic_flow(jnp.asarray(START), jnp.asarray(TARGET), times=times, inputs=given)
-        found = _descended(jnp.asarray(starts), jnp.asarray(inputs), move, limit, given)
-        return {measure: np.asarray(row) for measure, row in found.items()}
+    def _descent(self, draw, name: str, step: float, sample: np.ndarray | None, limit) -> dict[str, np.ndarray]:
+        """The largest distances in time of runs with one step, a hundred at a time."""
+        between, runs, pieces = max(1, round(self.horizon / LOOKS / step)), 100, []
+        for _ in range(-(-self.passes // runs)):
+            shape = (runs, LOOKS * between, self.batch)
+            inputs = draw.normal(size=(*shape, D)) if sample is None else sample[draw.integers(self.sample, size=shape)]
+            starts = np.broadcast_to(START, (runs, D, D))
+            if name == "both":
+                starts = self.starts(draw, round(self.ratio / step), runs)
+            given, move = None if sample is None else jnp.asarray(sample), jnp.asarray(self.speed * step)
+            pieces.append(_descended(jnp.asarray(starts), jnp.asarray(inputs), move, limit, given))
+        return {
+            name: np.concatenate([np.asarray(piece[name]) for piece in pieces])[: self.passes] for name in pieces[0]
+        }
 
     def particles(self, key) -> dict[str, np.ndarray]:
         """The risk of particles in one-pass SGD, five runs of each width in the same noise, and of the limit."""
@@ -176,7 +177,7 @@ class Propagation(Experiment):
         found = {f"{words}, in M": slope(self.widths, data[f"width/{n}"], centre="mean") for n, words in WIDTH.items()}
         for name, words in STEP.items():
             for measure, what in (("risk", "sup |R_s − R|"), ("network", "sup ‖f_s − f‖")):
-                found[f"{words}: {what}, in s"] = slope(self.steps, data[f"{name}/{measure}"], centre="mean")
+                found[f"{words}: {what}, in s"] = slope(self.steps, data[f"descents/{name}/{measure}"], centre="mean")
         found["sample, then flow against flow, then sample, in M"] = slope(
             self.widths, data["width/coupled"], centre="mean"
         )
@@ -194,9 +195,8 @@ class Propagation(Experiment):
         claims = {}
         for name, found in self.slopes(data).items():
             low = -0.55 if name.endswith("M") else 0.45
-            claims[f"{name}: slope between {low:g} and {low + 0.1:g}".replace("-", "−")] = between(
-                found.value, low, low + 0.1
-            )
+            bounds = f"between {low:g} and {low + 0.1:g}".replace("-", "−")
+            claims[f"{name}: slope {bounds}"] = between(found.value, low, low + 0.1)
         return claims | {
             "sample, then flow deviates at no time more than flow, then sample, four standard errors": below(
                 self.excess(data), 1.0
@@ -208,7 +208,7 @@ class Propagation(Experiment):
         for name, found in self.slopes(data).items():
             numbers |= {f"{name}: low": found.low, f"{name}: slope": found.value, f"{name}: high": found.high}
         return numbers | {
-            f"distance of the limit over {self.sample} samples from that over all data": data["multi-pass/cost"],
+            f"distance of the limit over {self.sample} samples from that over all data": data["descents/cost"],
             "sample, then flow over flow, then sample: mean squares at the end": (
                 data["width/squares"][..., -1].mean(0) * np.array(self.widths) / data["width/level"][-1]
             ).mean(),
@@ -250,13 +250,13 @@ class Propagation(Experiment):
             for axis, (measure, title) in zip(
                 axes, (("risk", "risk: sup |R − limit|"), ("network", "network: sup ‖f − limit‖")), strict=True
             ):
-                series = {words: data[f"{name}/{measure}"] for name, words in STEP.items()}
+                series = {words: data[f"descents/{name}/{measure}"] for name, words in STEP.items()}
                 slopes(axis, self.steps, series, xlabel="step s", centre="mean")
-                reference(axis, self.steps, 0.5, float(data[f"one-pass/{measure}"].mean(0)[0] / 2))
+                reference(axis, self.steps, 0.5, float(data[f"descents/one-pass/{measure}"].mean(0)[0] / 2))
                 axis.set_title(title)
                 axis.legend(title="slope [95% band]", loc="upper left")
             axes[0].set(ylabel="largest distance in time")
-            axes[0].set_ylim(None, 6 * float(data["both/network"].mean(0).max()))
+            axes[0].set_ylim(None, 6 * float(data["descents/both/network"].mean(0).max()))
 
         caption = (
             f"SGD on batches of {self.batch}, mean and 10–90% band of {self.passes} runs. In one pass over fresh data "
@@ -388,14 +388,14 @@ def _risks(moments):
 
 @jax.jit
 def _descended(starts, inputs, step, limit, sample):
-    """The largest distances in time of SGD on these inputs (runs, k, b, d) from the limit (k + 1, d, d)."""
+    """The largest distances of SGD on these inputs (runs, k, b, d) from the limit at times 0 to the end (t, d, d)."""
     goal = jnp.asarray(TARGET)
 
     def square(gap):
         return quadratic_norm(gap) if sample is None else jnp.mean(jnp.sum((sample @ gap) * sample, axis=1) ** 2)
 
     def one(start, batches):
-        moments = quadratic_descent(start, goal, inputs=batches, step=step)
+        moments = quadratic_descent(start, goal, inputs=batches, step=step)[:: len(batches) // (len(limit) - 1)]
         risks = (jax.vmap(square)(moments - goal) - jax.vmap(square)(limit - goal)) / 2
         return {"risk": jnp.max(jnp.abs(risks)), "network": jnp.sqrt(jnp.max(jax.vmap(square)(moments - limit)))}
 
