@@ -238,7 +238,9 @@ class Clt(Experiment):
 
     def unknown(self, data, lane: str) -> float:
         """The largest share of the fluctuation, over times after the start, that the limit's own error may explain."""
-        return float((self.widths[-1] * data[f"students/{lane}/unknown"] / data[f"students/{lane}/found"][-1].mean(0))[1:].max())
+        return float(
+            (self.widths[-1] * data[f"students/{lane}/unknown"] / data[f"students/{lane}/found"][-1].mean(0))[1:].max()
+        )
 
     def figures(self, data):
         at = self.sizes.index(JUDGED)
@@ -256,7 +258,8 @@ class Clt(Experiment):
                 numbers[f"students, {lane}, n = {n}: fluctuation at the end"] = found[:, -1].mean()
             numbers[f"students, {lane}: Monte-Carlo level at the end"] = data[f"students/{lane}/level"][-1]
             numbers[f"students, {lane}: share that the limit's error may explain"] = self.unknown(data, lane)
-        return numbers
+        ends = [data[f"students/{lane}/found"][-1, :, -1].mean() for lane in PENALISED]
+        return numbers | {"students: interpolating over regularised at the end, largest n": ends[0] / ends[1]}
 
     def panels(self, data):
         return [self._quadratic_panel(data), self._frozen_panel(data), self._student_panel(data)]
@@ -314,7 +317,11 @@ class Clt(Experiment):
             axes = figure.subplots(1, 2, sharey=True)
             for axis, lane in zip(axes, PENALISED, strict=True):
                 axis.plot(
-                    data["students/times"], data[f"students/{lane}/level"], color=MUTED, linestyle=(0, (4, 3)), label="Monte-Carlo level"
+                    data["students/times"],
+                    data[f"students/{lane}/level"],
+                    color=MUTED,
+                    linestyle=(0, (4, 3)),
+                    label="Monte-Carlo level",
                 )
                 for order, (n, found) in enumerate(zip(self.widths, data[f"students/{lane}/found"], strict=True)):
                     middle, error = found.mean(0), 2 * found.std(0, ddof=1) / np.sqrt(self.runs)

@@ -250,9 +250,10 @@ class Propagation(Experiment):
             for axis, (measure, title) in zip(
                 axes, (("risk", "risk: sup |R − limit|"), ("network", "network: sup ‖f − limit‖")), strict=True
             ):
-                series = {words: data[f"descents/{name}/{measure}"] for name, words in STEP.items()}
+                labels = {**STEP, "both": f"one-pass, M = {self.ratio:g} / s"}
+                series = {words: data[f"descents/{name}/{measure}"] for name, words in labels.items()}
                 slopes(axis, self.steps, series, xlabel="step s", centre="mean")
-                reference(axis, self.steps, 0.5, float(data[f"descents/one-pass/{measure}"].mean(0)[0] / 2))
+                reference(axis, self.steps, 0.5, float(data[f"descents/multi-pass/{measure}"].mean(0)[0] / 3))
                 axis.set_title(title)
                 axis.legend(title="slope [95% band]", loc="upper left")
             axes[0].set(ylabel="largest distance in time")
@@ -273,8 +274,8 @@ class Propagation(Experiment):
 
         caption = (
             f"Left: {DRAWN} particles (first two of four coordinates) over the law's ellipses. Down and then right "
-            "they are moved by their own field, right and then down by the field of the limit: the same up to the "
-            "root of 1/M. Right: the distance of the two corners, particle by particle, and the distance of each from "
+            "they are moved by their own field (dots), right and then down by the field of the limit (rings): the same up "
+            "to the root of 1/M. Right: the distance of the two corners, particle by particle, and the distance of each from "
             "the limit."
         )
         return Panel("Dynamics and sampling commute", caption, draw, size=(10.8, 4.8))
@@ -286,7 +287,7 @@ class Propagation(Experiment):
         way, corners = data["width/way"], ((0, 0), (0, 1), (1, 0), (1, 1))
         covariances = {0: START, 1: way @ START @ way.T}
         clouds = {(1, 0): ("width/drawn", 0), (1, 1): ("width/flowed", 0)}
-        titles = ("law at the start", f"law at t = {self.horizon:g}", f"{DRAWN} draws", "flowed, over drawn after")
+        titles = ("law at the start", f"law at t = {self.horizon:g}", f"{DRAWN} draws", "both ways")
         for corner, title in zip(corners, titles, strict=True):
             axis = axes[corner]
             for radius in (1.0, 2.0):
@@ -302,8 +303,8 @@ class Propagation(Experiment):
         for axis, start, end, words in (
             (axes[0, 0], (1.0, 0.5), (1.22, 0.5), "flow"),
             (axes[1, 0], (1.0, 0.5), (1.22, 0.5), "flow"),
-            (axes[0, 0], (0.12, 0.06), (0.12, -0.2), "sample"),
-            (axes[0, 1], (0.12, 0.06), (0.12, -0.2), "sample"),
+            (axes[0, 0], (0.88, 0.04), (0.88, -0.24), "sample"),
+            (axes[0, 1], (0.88, 0.04), (0.88, -0.24), "sample"),
         ):
             axis.annotate(
                 "",
@@ -315,14 +316,14 @@ class Propagation(Experiment):
                 arrowprops={"arrowstyle": "->", "color": INK},
             )
             place = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
-            shift = (0, 4) if words == "flow" else (5, 0)
+            shift = (0, 4) if words == "flow" else (-5, 0)
             axis.annotate(
                 words,
                 place,
                 shift,
                 xycoords="axes fraction",
                 textcoords="offset points",
-                ha="center" if words == "flow" else "left",
+                ha="center" if words == "flow" else "right",
                 fontsize=8,
             )
 
