@@ -76,10 +76,10 @@ class BirthDeathDynamics(Experiment):
     m ~ N(−2, .01) and a ~ N(0, 1); re-injected centres uniform on [−4, 4], in place of the killed and without births:
     with births as well, copies over others disturb two hundred particles so much that the risk stays near 1e-2. That
     re-injection ends below 1e-3 is seen in some runs and not in all: outputs grow to |a| = 10, and to kill one such
-    particle costs `a²√(π/2)/2n²`, more than 1e-3. What is claimed is the escape, tenfold below everything else in every run.
+    particle costs `a²√(π/2)/2n²`, more than 1e-3. What is claimed is the escape, tenfold below all others in every run.
 
-    The lesson: ReLU students of 50 units in d = 50, on the sphere with the exact kernel, teacher of 10 units with outputs
-    ±√10. Growth adds alpha Var(Psi) to the dissipation, so at first it descends faster, by weights and by birth–death.
+    The lesson: ReLU students of 50 units in d = 50, on the sphere with the exact kernel, teacher of 10 units with
+    outputs ±√10. Growth adds alpha Var(Psi) to the dissipation, so at first it descends faster, by weights and by birth–death.
     It does not end lower by birth–death: the jumps are unbiased, but their noise costs a risk of order alpha/n, and 50
     particles at alpha = 1 end above plain descent, about 1.8 times. With each particle twice, descent and
     weights are the same to the bit of rounding, while the jumps cost half as much: the excess over weights must fall.
@@ -276,7 +276,7 @@ class BirthDeathDynamics(Experiment):
         return claims | {
             "mixture from the bad start: plain descent ends above 1e-2": above(ends["plain descent"].min(), 1e-2),
             "mixture from the bad start: cloning ends above 1e-2": above(ends["cloning"].min(), 1e-2),
-            "mixture from the bad start: re-injection ends below a tenth of everything else, in every run": below(
+            "mixture from the bad start: re-injection ends below a tenth of all others, in every run": below(
                 ends["re-injection"].max() / min(ends[name].min() for name in MIXTURE[:3]), 0.1
             ),
             "ReLU students at t = 4: growth by weights is below plain descent in every run": below(
@@ -410,8 +410,8 @@ class BirthDeathDynamics(Experiment):
             legend(axis)
 
         caption = (
-            f"ReLU students of {self.width} units and a teacher of {self.units} in d = {self.d}: the exact risk, mean and "
-            f"range of {self.lessons} runs. Growth descends faster at first; late, the noise of the jumps costs more "
+            f"ReLU students of {self.width} units and a teacher of {self.units} in d = {self.d}: the exact risk, mean "
+            f"and range of {self.lessons} runs. Growth descends faster at first; late, the noise of the jumps costs more "
             "than growth gains, and less of it where each particle is there twice."
         )
         return Panel("Students with growth", caption, draw)

@@ -53,7 +53,7 @@ class Propagation(Experiment):
 
     The bounds of the lecture are upper bounds; what is measured is the mean over repetitions of the largest distance in
     time, `sup |R_M − R|` and `sup ‖f_M − f‖` in L2, whose exponents are sharp by the central limit theorem: the
-    fluctuation is of first order, and R has a slope along the way. (The mean of R_M − R itself is of second order, 1/M.)
+    fluctuation is of first order, and R has a slope along the way (the mean of R_M − R itself is of second order, 1/M).
     In M, descent follows the exact field; in s, infinitely many particles follow batches, and many passes are compared
     with the limit over the same sample; with M = ratio / s both errors are present and balanced.
 
@@ -274,9 +274,9 @@ class Propagation(Experiment):
 
         caption = (
             f"Left: {DRAWN} particles (first two of four coordinates) over the law's ellipses. Down and then right "
-            "they are moved by their own field (dots), right and then down by the field of the limit (rings): the same up "
-            "to the root of 1/M. Right: the distance of the two corners, particle by particle, and the distance of each from "
-            "the limit."
+            "they are moved by their own field (dots), right and then down by the field of the limit (rings): the same "
+            "up to the root of 1/M. Right: the distance of the two corners, particle by particle, and the distance of "
+            "each from the limit."
         )
         return Panel("Dynamics and sampling commute", caption, draw, size=(10.8, 4.8))
 
