@@ -1,6 +1,7 @@
 """Fluctuations around the limit obey their equation, and each planted mistake is seen by its own verdict."""
 
 import jax
+import numpy as np
 import pytest
 
 from haarflow.experiments.clt import Clt
@@ -24,6 +25,15 @@ SEEN = {
 }
 
 
+def test_quadratic_units_deviate_as_stated_and_half_the_noise_is_seen():
+    """2000 repetitions at two widths: 10% is four standard errors of the mean, and more."""
+    small = {"repetitions": 2000, "sizes": (400, 800)}
+    for fault, holds in (("none", True), ("half noise", False)):
+        data = Clt(**small, fault=fault).run(KEY, "quadratic")
+        assert (np.abs(data["found"][1] / data["stated"] - 1) < 0.1).all() == holds
+    assert (data["level"] * (1 + 1e-9) > 2 * data["stated"]).all()
+
+
 @pytest.fixture(scope="module")
 def pieces():
     experiment = Clt(**SMALL)
@@ -35,6 +45,7 @@ def _lost(experiment, pieces):
     return data, {claim for claim, check in experiment.verdict(data).items() if not check.holds}
 
 
+@pytest.mark.slow
 def test_the_verdicts_hold_and_the_record_draws_itself(pieces):
     from matplotlib.figure import Figure
 
@@ -46,6 +57,7 @@ def test_the_verdicts_hold_and_the_record_draws_itself(pieces):
         panel.draw(Figure())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", SEEN)
 def test_a_planted_mistake_is_seen(fault, pieces):
     experiment = Clt(**SMALL, fault=fault)

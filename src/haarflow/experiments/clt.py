@@ -52,7 +52,7 @@ class Clt(Experiment):
     is uniform on 512 of them, so the limit is exact; n features are drawn from it.
 
     There, without ridge `n E|f_n − f|²` vanishes as t → ∞ where the features interpolate; with ridge it tends to a
-    constant, because n drawn features miss the optimum of the law, up to a relative error of order 1/n (10% at n = 200).
+    constant, because n drawn features miss the optimum of the law, up to an error of order 1/n (10% at n = 200).
 
     The published experiment: ReLU units (a, w) in d = 16, data uniform on the sphere with the exact kernel, students
     a ~ N(0, 1) and w uniform on the sphere, 20 runs of each width; with and without a penalty, here .01 ∫½|θ|² dmu.
@@ -130,7 +130,7 @@ class Clt(Experiment):
         field = Descend(QuadraticRisk(TARGET))
         path = flow(field, Adaptive(), starts, key=keys, dt=0.5, steps=4, probes={"S": _second}, every=1)
         exact = _follow(jnp.asarray(path.probes["S"][:, 0]), jnp.asarray(path.times[0]), jnp.asarray(1e-10))
-        return {"gap": np.abs(path.probes["S"] - np.asarray(exact)).max()}
+        return {"gap": np.asarray(np.abs(path.probes["S"] - np.asarray(exact)).max())}
 
     def frozen(self, key) -> dict[str, np.ndarray]:
         """`n E|f_n − f|²` for frozen features, with and without ridge, over times and widths."""

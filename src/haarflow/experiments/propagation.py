@@ -129,7 +129,7 @@ class Propagation(Experiment):
         sample, begun, goal = draw.normal(size=(self.sample, D)), jnp.asarray(START), jnp.asarray(TARGET)
         law = quadratic_flow(begun, goal, times=times)
         seen = quadratic_flow(begun, goal, times=times, inputs=jnp.asarray(sample))
-        found = {"cost": np.sqrt(_norms(np.asarray(seen - law)).max())}
+        found = {"cost": np.asarray(np.sqrt(_norms(np.asarray(seen - law)).max()))}
         for place, name in enumerate(STEP):
             given, limit = (sample, seen) if name == "multi-pass" else (None, law)
             rows = [self._descent(draw, name, step, given, limit) for step in self.steps]
@@ -366,10 +366,10 @@ def _map(starts, times):
 @jax.jit
 def _distances(starts, ways, times):
     """From the limit whose particles move by `ways`, of clouds that start at these moments."""
-    law = ways @ jnp.asarray(START) @ ways.transpose(0, 2, 1)
+    law = jnp.einsum("kij,jl,kml->kim", ways, jnp.asarray(START), ways)
 
     def one(start, own):
-        moments = own @ start @ own.transpose(0, 2, 1)
+        moments = jnp.einsum("kij,jl,kml->kim", own, start, own)
         squares = jax.vmap(quadratic_norm)(moments - law)
         away = own - ways
         coupled = jnp.einsum("kij,jl,kil->k", away, start, away)
@@ -384,7 +384,7 @@ def _distances(starts, ways, times):
 
 
 def _risks(moments):
-    return jax.vmap(quadratic_norm)(moments - jnp.asarray(TARGET)) / 2
+    return jax.vmap(quadratic_norm)(moments - jnp.asarray(TARGET)[None]) / 2
 
 
 @jax.jit
@@ -397,7 +397,7 @@ def _descended(starts, inputs, step, limit, sample):
 
     def one(start, batches):
         moments = quadratic_descent(start, goal, inputs=batches, step=step)[:: len(batches) // (len(limit) - 1)]
-        risks = (jax.vmap(square)(moments - goal) - jax.vmap(square)(limit - goal)) / 2
+        risks = (jax.vmap(square)(moments - goal[None]) - jax.vmap(square)(limit - goal[None])) / 2
         return {"risk": jnp.max(jnp.abs(risks)), "network": jnp.sqrt(jnp.max(jax.vmap(square)(moments - limit)))}
 
     return jax.vmap(one)(starts, inputs)
