@@ -19,6 +19,7 @@ SMALL = {
 CLOSED = ("Gaussian", "replicator", "growth alone")
 
 
+@pytest.mark.slow
 def test_the_replicator_holds_and_a_rate_a_tenth_too_high_is_seen():
     for fault, holds in (("none", True), ("fast growth", False)):
         found = BirthDeathDynamics(**SMALL, fault=fault).run(KEY, "replicator")

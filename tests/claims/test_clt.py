@@ -25,6 +25,13 @@ SEEN = {
 }
 
 
+def test_frozen_features_end_at_the_data_or_at_the_stated_constant():
+    data = Clt(draws=2000, sizes=(400, 800)).run(KEY, "frozen")
+    assert (data["no ridge"][:, -1] < 1e-6 * data["no ridge"].max(1)).all()
+    assert (np.abs(data["ridge"][:, -1] / data["stated"] - 1) < 0.1).all()
+
+
+@pytest.mark.slow
 def test_quadratic_units_deviate_as_stated_and_half_the_noise_is_seen():
     """2000 repetitions at two widths: 10% is four standard errors of the mean, and more."""
     small = {"repetitions": 2000, "sizes": (400, 800)}

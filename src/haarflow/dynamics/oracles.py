@@ -214,6 +214,7 @@ def _symmetric_basis(d: int) -> Float[np.ndarray, "a d d"]:
     return basis
 
 
+@eqx.filter_jit
 def frozen_flow(
     features: Float[Array, "n b"],
     ys: Float[Array, "b"],
@@ -234,6 +235,7 @@ def frozen_flow(
     return (grown * (vectors.T @ ys)[None, :]) @ vectors.T
 
 
+@eqx.filter_jit
 def frozen_fluctuation(
     features: Float[Array, "n b"],
     ys: Float[Array, "b"],
