@@ -90,7 +90,7 @@ class BirthDeathDynamics(Experiment):
 
     group: ClassVar[str] = "dynamics"
 
-    particles: Count = 2000
+    particles: Count = 1200
     runs: Count = 16
     dt: Positive = 0.02
     n: Count = 200
