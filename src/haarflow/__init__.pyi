@@ -54,8 +54,10 @@ from haarflow.dynamics.oracles import QuadraticRisk as QuadraticRisk
 from haarflow.dynamics.oracles import frozen_flow as frozen_flow
 from haarflow.dynamics.oracles import frozen_fluctuation as frozen_fluctuation
 from haarflow.dynamics.oracles import gaussian_flow as gaussian_flow
+from haarflow.dynamics.oracles import quadratic_descent as quadratic_descent
 from haarflow.dynamics.oracles import quadratic_flow as quadratic_flow
 from haarflow.dynamics.oracles import quadratic_fluctuation as quadratic_fluctuation
+from haarflow.dynamics.oracles import quadratic_map as quadratic_map
 from haarflow.dynamics.oracles import quadratic_sampling as quadratic_sampling
 from haarflow.dynamics.oracles import replicator as replicator
 from haarflow.dynamics.proximal import entropic_step as entropic_step
@@ -86,7 +88,9 @@ from haarflow.learning.optima import optimum as optimum
 from haarflow.learning.risks import Functional as Functional
 from haarflow.learning.risks import Penalty as Penalty
 from haarflow.learning.risks import Risk as Risk
+from haarflow.learning.sphere import ReluLimit as ReluLimit
 from haarflow.learning.sphere import ReluRisk as ReluRisk
+from haarflow.learning.sphere import known_and_rest as known_and_rest
 from haarflow.learning.sphere import relu_distance as relu_distance
 from haarflow.learning.sphere import relu_kernel as relu_kernel
 from haarflow.learning.sphere import relu_split as relu_split

@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from haarflow.experiments.birth_death import BirthDeathDynamics
+from haarflow.experiments.birth_death import BirthDeathDynamics, replicator_excess
 
 KEY = jax.random.key(1)
 SMALL = {
@@ -19,6 +19,15 @@ SMALL = {
 CLOSED = ("Gaussian", "replicator", "growth alone")
 
 
+@pytest.mark.slow
+def test_the_replicator_holds_and_a_rate_a_tenth_too_high_is_seen():
+    for fault, holds in (("none", True), ("fast growth", False)):
+        found = BirthDeathDynamics(**SMALL, fault=fault).run(KEY, "replicator")
+        score = replicator_excess({f"replicator/{name}": array for name, array in found.items()}).max()
+        assert (score < 4) == holds
+        assert (found["weights"] < 1e-12) == holds
+
+
 @pytest.fixture(scope="module")
 def pieces():
     experiment = BirthDeathDynamics(**SMALL)
@@ -30,6 +39,7 @@ def _lost(experiment, pieces):
     return data, {claim for claim, check in experiment.verdict(data).items() if not check.holds}
 
 
+@pytest.mark.slow
 def test_the_closed_forms_hold_and_the_record_draws_itself(pieces):
     """The mixture and the students are too short here to be judged."""
     from matplotlib.figure import Figure
@@ -42,6 +52,7 @@ def test_the_closed_forms_hold_and_the_record_draws_itself(pieces):
         panel.draw(Figure())
 
 
+@pytest.mark.slow
 def test_half_the_growth_is_seen(pieces):
     experiment = BirthDeathDynamics(**SMALL, fault="half growth")
     again = {part: dict(experiment.run(KEY, part)) for part in ("Gaussian", "replicator", "rate")}

@@ -1,6 +1,7 @@
 """Fluctuations around the limit obey their equation, and each planted mistake is seen by its own verdict."""
 
 import jax
+import numpy as np
 import pytest
 
 from haarflow.experiments.clt import Clt
@@ -8,10 +9,10 @@ from haarflow.experiments.clt import Clt
 KEY = jax.random.key(1)
 SMALL = {
     "repetitions": 3000,
-    "sizes": (200, 800),
+    "sizes": (400, 800, 3200),
     "draws": 3000,
     "widths": (8, 16),
-    "wide": 64,
+    "pairs": 16,
     "runs": 8,
     "d": 4,
     "dt": 0.25,
@@ -22,6 +23,22 @@ SEEN = {
     "run average": {"quadratic units, n = 800: n E|f_n − f|² is within 10%"},
     "half noise": {"quadratic units, n = 800: n E|f_n − f|² is within 10%"},
 }
+
+
+def test_frozen_features_end_at_the_data_or_at_the_stated_constant():
+    data = Clt(draws=2000, sizes=(400, 800)).run(KEY, "frozen")
+    assert (data["no ridge"][:, -1] < 1e-6 * data["no ridge"].max(1)).all()
+    assert (np.abs(data["ridge"][:, -1] / data["stated"] - 1) < 0.1).all()
+
+
+@pytest.mark.slow
+def test_quadratic_units_deviate_as_stated_and_half_the_noise_is_seen():
+    """2000 repetitions at two widths: 10% is four standard errors of the mean, and more."""
+    small = {"repetitions": 2000, "sizes": (400, 800)}
+    for fault, holds in (("none", True), ("half noise", False)):
+        data = Clt(**small, fault=fault).run(KEY, "quadratic")
+        assert (np.abs(data["found"][1] / data["stated"] - 1) < 0.1).all() == holds
+    assert (data["level"] * (1 + 1e-9) > 2 * data["stated"]).all()
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +52,7 @@ def _lost(experiment, pieces):
     return data, {claim for claim, check in experiment.verdict(data).items() if not check.holds}
 
 
+@pytest.mark.slow
 def test_the_verdicts_hold_and_the_record_draws_itself(pieces):
     from matplotlib.figure import Figure
 
@@ -46,6 +64,7 @@ def test_the_verdicts_hold_and_the_record_draws_itself(pieces):
         panel.draw(Figure())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", SEEN)
 def test_a_planted_mistake_is_seen(fault, pieces):
     experiment = Clt(**SMALL, fault=fault)

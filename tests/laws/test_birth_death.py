@@ -1,5 +1,6 @@
 """Birth–death jumps: unbiased for every weighted cloud, whatever the sign of the growth; memory follows the copies."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,9 +49,8 @@ def test_the_mean_of_the_jumps_is_the_growth(weights, copying):
 def test_every_other_is_equally_likely():
     """chi² over the nine others of one place, 9000 draws: 8 degrees of freedom, bound at a false-alarm rate of 1e-4."""
     rate = jnp.full(10, -1e9)
-    source = jax.vmap(lambda key: jumps(key, jnp.full(10, 0.1), rate, jnp.asarray(1.0))[0][3])(
-        jax.random.split(jax.random.key(2), 9000)
-    )
+    draw = jax.jit(jax.vmap(lambda key: jumps(key, jnp.full(10, 0.1), rate, jnp.asarray(1.0))[0][3]))
+    source = draw(jax.random.split(jax.random.key(2), 9000))
     counts = np.bincount(np.asarray(source), minlength=10)
     assert counts[3] == 0
     others = np.delete(counts, 3)
@@ -59,9 +59,8 @@ def test_every_other_is_equally_likely():
 
 def test_a_birth_goes_over_a_uniform_other():
     rate = jnp.full(6, -1e-9).at[2].set(1e9)
-    source = jax.vmap(lambda key: jumps(key, jnp.full(6, 1 / 6), rate, jnp.asarray(1.0))[0])(
-        jax.random.split(jax.random.key(3), 3000)
-    )
+    draw = jax.jit(jax.vmap(lambda key: jumps(key, jnp.full(6, 1 / 6), rate, jnp.asarray(1.0))[0]))
+    source = draw(jax.random.split(jax.random.key(3), 3000))
     victims = np.asarray((source == 2).sum(0))
     assert victims[2] == 3000
     assert ((np.delete(victims, 2) - 600) ** 2 / 600).sum() < 23.5  # chi², 4 degrees of freedom, 1e-4
@@ -79,7 +78,7 @@ def test_the_killed_come_back_from_the_prior():
     cloud = uniform(jnp.array([[0.0], [1.0]]))
     field = Descend(Penalty(4.0), transport=0.0, growth=1.0)  # growth +1 and −1
     scheme = BirthDeath(Euler(), prior=lambda key, n: jnp.full((n, 1), 7.0))
-    step = jax.vmap(lambda key: scheme.step(key, field, cloud, (), jnp.asarray(1.0))[0].atoms[:, 0])
+    step = jax.jit(jax.vmap(lambda key: scheme.step(key, field, cloud, (), jnp.asarray(1.0))[0].atoms[:, 0]))
     atoms = np.asarray(step(jax.random.split(jax.random.key(6), 4000)))
     assert (atoms[:, 0] == 0).all()
     overwritten = 1 - np.exp(-0.5)
@@ -92,7 +91,7 @@ def test_without_births_nobody_is_copied():
     cloud = uniform(jnp.array([[0.0], [1.0]]))
     field = Descend(Penalty(4.0), transport=0.0, growth=1.0)
     scheme = BirthDeath(Euler(), prior=lambda key, n: jnp.full((n, 1), 7.0), births=False)
-    step = jax.vmap(lambda key: scheme.step(key, field, cloud, (), jnp.asarray(1.0))[0].atoms[:, 0])
+    step = jax.jit(jax.vmap(lambda key: scheme.step(key, field, cloud, (), jnp.asarray(1.0))[0].atoms[:, 0]))
     atoms = np.asarray(step(jax.random.split(jax.random.key(6), 4000)))
     assert (atoms[:, 0] == 0).all()
     assert set(np.unique(atoms[:, 1])) == {1.0, 7.0}
@@ -105,7 +104,8 @@ def test_memory_follows_the_copies():
     cloud = uniform(jnp.arange(8.0).reshape(4, 2))
     field = Descend(Penalty(1.0), growth=1e6)
     scheme = BirthDeath(Optax(optax.sgd(1.0, momentum=0.9)))
-    moved, state = scheme.step(jax.random.key(5), field, cloud, scheme.start(cloud), jnp.asarray(1e-3))
+    step = eqx.filter_jit(lambda key: scheme.step(key, field, cloud, scheme.start(cloud), jnp.asarray(1e-3)))
+    moved, state = step(jax.random.key(5))
     trace = jax.tree.leaves(state)[0]
     np.testing.assert_allclose(moved.atoms, trace - 1e-3 * trace, rtol=1e-12)  # momentum = gradient = old atom
     assert len(np.unique(np.asarray(trace)[:, 0])) < 4

@@ -96,10 +96,9 @@ def jumps(
     Everyone's other is its successor in a random cycle through all places: uniform, and no two copies meet.
     """
     n = len(weights)
-    turn, ring = jax.random.split(key)
-    cycle = jax.random.permutation(turn, n)
-    place = jnp.argsort(cycle)
-    after, before = cycle[(place + 1) % n], cycle[(place - 1) % n]
+    shuffle, ring = jax.random.split(key)
+    cycle = jax.random.permutation(shuffle, n)
+    after, before = (jnp.zeros_like(cycle).at[cycle].set(jnp.roll(cycle, turn)) for turn in (-1, 1))
     dying = growth < 0
     copied = jnp.where(dying, weights[after], weights) * (n - 1)
     rate = jnp.abs(growth) * (copied if copying else jnp.where(dying, 1.0, copied))

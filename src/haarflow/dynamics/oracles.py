@@ -110,9 +110,15 @@ def _pull(gap):
     return 2 * jnp.trace(gap) * jnp.eye(len(gap)) + 4 * gap
 
 
-def _quadratic_slope(target: Array) -> Callable:
+def _sampled_pull(gap, inputs):
+    """The same over a sample of inputs (b, d): `B = 2 mean_b (xᵀ gap x) x xᵀ`."""
+    errors = jnp.sum((inputs @ gap) * inputs, axis=1)
+    return 2 * (inputs.T * errors[None, :]) @ inputs / len(inputs)
+
+
+def _quadratic_slope(target: Array, inputs: Array | None = None) -> Callable:
     def slope(S):
-        B = _pull(S - target)
+        B = _pull(S - target) if inputs is None else _sampled_pull(S - target, inputs)
         return -(B @ S + S @ B)
 
     return slope
@@ -124,11 +130,51 @@ def quadratic_flow(
     target: Float[Array, "d d"],
     *,
     times: Float[Array, "k"],
+    inputs: Float[Array, "b d"] | None = None,
     tolerance: float | Array | None = None,
 ) -> Float[Array, "k d d"]:
-    """The second moments `S = ∫ w wᵀ dmu` of quadratic units in training: `S' = −(BS + SB)`, exact at every width."""
-    slope = _quadratic_slope(jnp.asarray(target, float))
+    """The second moments `S = ∫ w wᵀ dmu` of quadratic units in training: `S' = −(BS + SB)`, exact at every width.
+
+    The inputs are N(0, I), or a sample of them where one is given.
+    """
+    slope = _quadratic_slope(jnp.asarray(target, float), inputs)
     return solve(lambda t, S, _: slope(S), jnp.asarray(start, float), times, tolerance=tolerance)
+
+
+@eqx.filter_jit
+def quadratic_map(
+    start: Float[Array, "d d"],
+    target: Float[Array, "d d"],
+    *,
+    times: Float[Array, "k"],
+    tolerance: float | Array | None = None,
+) -> Float[Array, "k d d"]:
+    """The matrices A(t) that carry the particles of `quadratic_flow`, `w(t) = A(t) w(0)`: `A' = −BA`, `S = A S₀ Aᵀ`."""
+    begun, goal = jnp.asarray(start, float), jnp.asarray(target, float)
+
+    def slope(_, A, __):
+        return -_pull(A @ begun @ A.T - goal) @ A
+
+    return solve(slope, jnp.eye(len(begun)), times, tolerance=tolerance)
+
+
+@eqx.filter_jit
+def quadratic_descent(
+    start: Float[Array, "d d"], target: Float[Array, "d d"], *, inputs: Float[Array, "k b d"], step: float | Array
+) -> Float[Array, "k_plus_1 d d"]:
+    """The second moments of quadratic units along SGD, one batch of b inputs a step, from the start on.
+
+    Exact at every width: `S⁺ = (I − step B) S (I − step B)` with `B = 2 mean_b (xᵀ(S − target)x) x xᵀ`.
+    """
+    goal = jnp.asarray(target, float)
+
+    def once(S, batch):
+        move = jnp.eye(len(goal)) - step * _sampled_pull(S - goal, batch)
+        moved = move @ S @ move
+        return moved, moved
+
+    begun = jnp.asarray(start, float)
+    return jnp.concatenate([begun[None], jax.lax.scan(once, begun, inputs)[1]])
 
 
 @eqx.filter_jit
@@ -168,6 +214,7 @@ def _symmetric_basis(d: int) -> Float[np.ndarray, "a d d"]:
     return basis
 
 
+@eqx.filter_jit
 def frozen_flow(
     features: Float[Array, "n b"],
     ys: Float[Array, "b"],
@@ -188,6 +235,7 @@ def frozen_flow(
     return (grown * (vectors.T @ ys)[None, :]) @ vectors.T
 
 
+@eqx.filter_jit
 def frozen_fluctuation(
     features: Float[Array, "n b"],
     ys: Float[Array, "b"],

@@ -1,24 +1,8 @@
-"""ReLU students on the sphere, before training: starts, teachers, and what their networks say."""
+"""ReLU students on the sphere, before training: starts and teachers."""
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.measures.clouds import Cloud, uniform
-
-
-class Said(eqx.Module):
-    """The probe of a cloud of (a, w): `f(x)` on b inputs, and the mean over them of `∫|phi|² dmu` as a last number."""
-
-    xs: Float[Array, "b d"]
-
-    def __call__(self, cloud: Cloud) -> Float[Array, "b_plus_1"]:
-        """Outputs, then the mean square of the units."""
-        phi = cloud.atoms[:, :1] * jax.nn.relu(cloud.atoms[:, 1:] @ self.xs.T)
-        square = jnp.mean(cloud.weights @ phi**2)
-        return jnp.concatenate([cloud.weights @ phi, square[None]])
 
 
 def unit_vectors(draw: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -37,23 +21,15 @@ def teacher(draw: np.random.Generator, outputs: np.ndarray, d: int) -> Cloud:
     return uniform(np.column_stack([outputs, unit_vectors(draw, (len(outputs), d))]))
 
 
-def mirrored(starts: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Each student four times: with both signs of its output, and reflected across the span of `kept` (m, d).
+def smooth_starts(draw: np.random.Generator, pairs: int, d: int) -> np.ndarray:
+    """The law of the students by 2 · pairs particles (a, s, r), s two known directions: scrambled Sobol points.
 
-    The law of the starts has these symmetries and training keeps them, so a mirrored cloud is nearer to the limit.
+    `|s|²` of a uniform direction has the law Beta(1, d/2 − 1), and outputs come in both signs.
     """
-    frame = np.linalg.qr(kept.T)[0]
-    outputs, ways = starts[..., :1], starts[..., 1:]
-    across = 2 * (ways @ frame) @ frame.T - ways
-    copies = [np.concatenate([sign * outputs, way], axis=-1) for sign in (1, -1) for way in (ways, across)]
-    return np.concatenate(copies, axis=-2)
+    from scipy.stats import norm, qmc
 
-
-def reinjected(d: int):
-    """The prior of re-injection: output zero, direction uniform on the sphere."""
-
-    def prior(key: PRNGKeyArray, n: int) -> Float[Array, "n p"]:
-        ways = jax.random.normal(key, (n, d))
-        return jnp.concatenate([jnp.zeros((n, 1)), ways / jnp.linalg.norm(ways, axis=1, keepdims=True)], axis=1)
-
-    return prior
+    u, v, angle = qmc.Sobol(3, rng=draw).random(pairs).T
+    square = 1 - (1 - u) ** (2 / (d - 2))
+    known = np.sqrt(square)[:, None] * np.stack([np.cos(2 * np.pi * angle), np.sin(2 * np.pi * angle)], axis=1)
+    ways = np.column_stack([known, np.sqrt(1 - square)])
+    return np.concatenate([np.column_stack([sign * norm.ppf(v), ways]) for sign in (1, -1)])

@@ -1,6 +1,6 @@
 """Transport with growth: by weights, by birth and death, and with re-injection; against closed forms, and at work."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -53,8 +53,10 @@ BOWLS = {
 FITNESS, SHARES = np.array([0.0, 0.5, 2.0]), np.array([0.2, 0.3, 0.5])
 TARGET = ((1.0, -2.0, 0.5), (-2.0, 0.0, 1.0), (1.0, 2.0, 0.5))  # coefficient, centre, variance
 BOX = 14.0  # the length of the line over which the mixture's risk is integrated, with spectral accuracy
-MIXTURE = ("plain descent", "weights", "cloning", "re-injection, births too", "re-injection")
-LESSON = ("plain descent", "weights", "birth–death")
+MIXTURE = ("plain descent", "weights", "cloning", "re-injection")
+LESSON = ("plain descent", "weights", "birth–death", "birth–death, each twice")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 5)), (0, (2, 3)), "-")  # for curves that lie on each other
+EARLY = 4.0  # the time at which students with growth are compared with those without
 
 
 class BirthDeathDynamics(Experiment):
@@ -71,18 +73,24 @@ class BirthDeathDynamics(Experiment):
 
     The mixture: target `Σ c exp(−(x − m)²/2v)` with coefficients 1, −2, 1, centres −2, 0, 2, variances .5, 1, .5;
     units `a exp(−(x − m)²/2·.5)`, n = 200, dt = .01, alpha = 5, half square risk integrated over the line, start
-    m ~ N(−2, .01) and a ~ N(0, 1); re-injected centres uniform on [−4, 4], in place of the
-    killed and without births; with births as well, copies over others disturb two hundred particles so much that the
-    risk stays near 1e-2. The lesson: ReLU students of 50 units in
-    d = 50, on the sphere with the exact kernel, teacher of 10 units with outputs ±√10.
+    m ~ N(−2, .01) and a ~ N(0, 1); re-injected centres uniform on [−4, 4], in place of the killed and without births:
+    with births as well, copies over others disturb two hundred particles so much that the risk stays near 1e-2. That
+    re-injection ends below 1e-3 is seen in some runs and not in all: outputs grow to |a| = 10, and to kill one such
+    particle costs `a²√(π/2)/2n²`, more than 1e-3. What is claimed is the escape, tenfold below all others in every run.
+
+    The lesson: ReLU students of 50 units in d = 50, on the sphere with the exact kernel, teacher of 10 units with
+    outputs ±√10. Growth adds alpha Var(Psi) to the dissipation, so at first it descends faster, by weights and by
+    birth–death. Birth–death does not end lower: the jumps are unbiased, but their noise costs a risk of order alpha/n,
+    and 50 particles at alpha = 1 end about 1.8 times above plain descent. With each particle twice, descent and weights
+    are the same up to rounding, while the jumps cost half as much: the excess over weights must fall.
 
     The field `fault` plants a mistake on purpose: `half growth` lets the particles grow at half the stated rate,
-    `no prior` clones where it should re-inject.
+    `fast growth` at 1.1 times the rate, `no prior` clones where it should re-inject.
     """
 
     group: ClassVar[str] = "dynamics"
 
-    particles: Count = 2000
+    particles: Count = 1200
     runs: Count = 16
     dt: Positive = 0.02
     n: Count = 200
@@ -95,7 +103,7 @@ class BirthDeathDynamics(Experiment):
     rate: Positive = 1.0
     lessons: Count = 4
     lesson: Positive = 100.0
-    fault: Literal["none", "half growth", "no prior"] = "none"
+    fault: Literal["none", "half growth", "fast growth", "no prior"] = "none"
 
     @classmethod
     def full(cls):
@@ -115,7 +123,7 @@ class BirthDeathDynamics(Experiment):
         return parts[part](key)
 
     def _growth(self, alpha: float) -> float:
-        return alpha / 2 if self.fault == "half growth" else alpha
+        return alpha * {"half growth": 0.5, "fast growth": 1.1}.get(self.fault, 1.0)
 
     def gaussian(self, key) -> dict[str, np.ndarray]:
         """Moments (sets, schemes, 6) of the runs with their standard errors, of the closed form, and Euler's errors."""
@@ -148,7 +156,7 @@ class BirthDeathDynamics(Experiment):
 
     def replicator(self, key) -> dict[str, np.ndarray]:
         """Three atoms of different fitness: shares by weights and by birth and death, and in closed form."""
-        alpha, steps, dt = 1.5, 100, 0.01
+        alpha, steps, dt = 1.5, 200, 0.005
         places = np.sqrt(FITNESS)[:, None]
         field = Descend(Penalty(2.0), transport=0.0, growth=self._growth(alpha))
         exact = np.asarray(replicator(jnp.asarray(SHARES), jnp.asarray(FITNESS), alpha=alpha, time=dt * steps))
@@ -161,7 +169,7 @@ class BirthDeathDynamics(Experiment):
         for _ in range(steps):
             euler = euler * (1 - dt * alpha * (FITNESS - euler @ FITNESS))
         return {
-            "weights": np.abs(np.asarray(weighted) - exact).max(),
+            "weights": np.asarray(np.abs(np.asarray(weighted) - exact).max()),
             "found": found.mean(0),
             "error": found.std(0, ddof=1) / np.sqrt(len(found)),
             "exact": exact,
@@ -197,8 +205,7 @@ class BirthDeathDynamics(Experiment):
         )
         fresh = BirthDeath(Euler(), prior=reinjected, births=False)
         last = BirthDeath(Euler()) if self.fault == "no prior" else fresh
-        both = BirthDeath(Euler(), prior=reinjected)
-        schemes = dict(zip(MIXTURE, (Euler(), Euler(), BirthDeath(Euler()), both, last), strict=True))
+        schemes = dict(zip(MIXTURE, (Euler(), Euler(), BirthDeath(Euler()), last), strict=True))
         fields = {
             name: Descend(risk, transport=BOX, growth=None if name == "plain descent" else growth) for name in MIXTURE
         }
@@ -224,13 +231,15 @@ class BirthDeathDynamics(Experiment):
         signs = np.where(np.arange(self.units) % 2, -1.0, 1.0)
         risk = ReluRisk(teacher(draw, np.sqrt(self.units) * signs, self.d))
         starts = students(draw, self.lessons, self.width, self.d)
-        schemes = dict(zip(LESSON, (Euler(), Euler(), BirthDeath(Euler())), strict=True))
-        growths = dict(zip(LESSON, (None, self._growth(self.rate), self._growth(self.rate)), strict=True))
+        jumping, rate = BirthDeath(Euler()), self._growth(self.rate)
+        schemes = dict(zip(LESSON, (Euler(), Euler(), jumping, jumping), strict=True))
+        fields = {name: Descend(risk, growth=None if name == "plain descent" else rate) for name in LESSON}
+        clouds = {name: uniform(np.repeat(starts, 2 if "twice" in name else 1, axis=1)) for name in LESSON}
         steps = round(self.lesson / 0.1)
         paths = flow(
-            {name: Descend(risk, growth=growth) for name, growth in growths.items()},
+            fields,
             schemes,
-            uniform(starts),
+            clouds,
             key=jax.random.split(key, self.lessons),
             dt=0.1,
             steps=steps,
@@ -247,12 +256,9 @@ class BirthDeathDynamics(Experiment):
             f"Gaussian, {name}: weights and birth–death within 4 sigma + O(dt) of the closed form": below(worst, 4.0)
             for name, worst in zip(BOWLS, scores.max((1, 2)), strict=True)
         }
-        jumps = (np.abs(data["replicator/found"] - data["replicator/exact"]) - data["replicator/slack"]) / data[
-            "replicator/error"
-        ]
         claims |= {
             "replicator: weights are p exp(−alpha t F) exactly, to 1e-12": below(data["replicator/weights"], 1e-12),
-            "replicator: birth–death within 4 sigma + O(dt)": below(jumps.max(), 4.0),
+            "replicator: birth–death within 4 sigma + O(dt)": below(replicator_excess(data).max(), 4.0),
         }
         times, late = data["rate/times"], data["rate/times"] >= 20
         for p, values in enumerate(data["rate/F"], 1):
@@ -263,29 +269,52 @@ class BirthDeathDynamics(Experiment):
                 abs(times[-1] * values[-1] * 2 * data["rate/alpha"] / p - 1), 0.01
             )
         ends = {name: data[f"mixture/{name}/risk"][:, -1] for name in MIXTURE}
-        last = {name: data[f"students/{name}/risk"][:, -1] for name in LESSON}
-        gain = np.log(last["birth–death"] / last["plain descent"]).mean()
+        early, jumped = self.gains(data), self.jumped(data)
         return claims | {
             "mixture from the bad start: plain descent ends above 1e-2": above(ends["plain descent"].min(), 1e-2),
             "mixture from the bad start: cloning ends above 1e-2": above(ends["cloning"].min(), 1e-2),
-            "mixture from the bad start: re-injection ends below 1e-3": below(ends["re-injection"].max(), 1e-3),
-            "mixture from the bad start: re-injection ends below a tenth of plain descent and of cloning": below(
-                ends["re-injection"].max() / min(ends["plain descent"].min(), ends["cloning"].min()), 0.1
+            "mixture from the bad start: re-injection ends below a tenth of all others, in every run": below(
+                ends["re-injection"].max() / min(ends[name].min() for name in MIXTURE[:3]), 0.1
             ),
-            "ReLU students: birth–death ends below plain descent, ratio of geometric means below 1": below(
-                np.exp(gain), 1.0
+            "ReLU students at t = 4: growth by weights is below plain descent in every run": below(
+                early["weights"].max(), 1.0
             ),
+            "ReLU students at t = 4: birth–death is below plain descent, ratio of geometric means below 1": below(
+                np.exp(np.log(early["birth–death"]).mean()), 1.0
+            ),
+            "ReLU students: each particle twice, the jumps cost less; mean excess over weights, ratio below 1": below(
+                jumped["birth–death, each twice"] / jumped["birth–death"], 1.0
+            ),
+        }
+
+    def gains(self, data, at: float = EARLY) -> dict[str, np.ndarray]:
+        """The risk of every scheme over that of plain descent, run by run, at the recorded time nearest to `at`."""
+        here = np.abs(data["students/times"] - at).argmin()
+        plain = data["students/plain descent/risk"][:, here]
+        return {name: data[f"students/{name}/risk"][:, here] / plain for name in LESSON}
+
+    def jumped(self, data) -> dict[str, float]:
+        """The mean excess over weights in the second half of the time."""
+        half = data["students/times"] >= data["students/times"][-1] / 2
+        return {
+            name: (data[f"students/{name}/risk"] - data["students/weights/risk"])[:, half].mean() for name in LESSON[2:]
         }
 
     def figures(self, data):
         numbers = {f"mixture, {name}: worst end": data[f"mixture/{name}/risk"][:, -1].max() for name in MIXTURE}
         numbers |= {f"mixture, {name}: best end": data[f"mixture/{name}/risk"][:, -1].min() for name in MIXTURE}
         numbers |= {f"students, {name}: mean end": data[f"students/{name}/risk"][:, -1].mean() for name in LESSON}
-        below_all = data["mixture/re-injection/risk"].min(1)
-        numbers |= {"mixture, re-injection: lowest on the way, worst run": below_all.max()}
-        numbers["mixture, re-injection: runs that end below 1e-3"] = np.sum(
-            data["mixture/re-injection/risk"][:, -1] < 1e-3
-        )
+        ends, outputs = data["mixture/re-injection/risk"][:, -1], data["mixture/re-injection/atoms"][:, 0]
+        numbers |= {
+            "mixture, re-injection: runs that end below 1e-3": np.sum(ends < 1e-3),
+            "mixture, re-injection: runs": len(ends),
+            "mixture, re-injection: what one death may cost": np.max(outputs**2) * np.sqrt(np.pi / 2) / (2 * self.n**2),
+        }
+        last = self.gains(data, self.lesson)
+        numbers |= {
+            f"students, {name} over plain descent at the end": np.exp(np.log(last[name]).mean()) for name in LESSON[1:]
+        }
+        numbers |= {f"students, {name}: excess over weights": cost for name, cost in self.jumped(data).items()}
         scores = gaussian_excess(data)
         return numbers | {
             f"Gaussian, {name}, {scheme}: worst score": scores[i, j].max()
@@ -302,9 +331,8 @@ class BirthDeathDynamics(Experiment):
 
             left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
             for order, name in enumerate(MIXTURE):
-                left.plot(
-                    data["mixture/times"], data[f"mixture/{name}/risk"].mean(0), color=colour("", order), label=name
-                )
+                middle, dashes = data[f"mixture/{name}/risk"].mean(0), DASHES[order]
+                left.plot(data["mixture/times"], middle, color=colour("", order), linestyle=dashes, label=name)
             left.set(yscale="log", xlabel="time t", ylabel="risk")
             left.legend(loc="lower left")
             xs = np.linspace(-5, 5, 300)
@@ -313,7 +341,7 @@ class BirthDeathDynamics(Experiment):
                 if name in ("plain descent", "cloning", "re-injection"):
                     a, m = data[f"mixture/{name}/atoms"].T
                     said = np.mean(a[:, None] * np.exp(-((xs[None] - m[:, None]) ** 2)), axis=0)
-                    right.plot(xs, said, color=colour("", order), label=name)
+                    right.plot(xs, said, color=colour("", order), linestyle=DASHES[order], label=name)
             right.set(xlabel="x", ylabel="network")
             right.legend(loc="lower left")
 
@@ -350,7 +378,7 @@ class BirthDeathDynamics(Experiment):
                 right.axhline(edge, color=MUTED, linestyle=(0, (4, 3)), linewidth=1.0)
             right.set(xlabel="mean and covariance, three parameter sets", ylabel="standard errors beyond O(dt)")
             right.set_title("Gaussians")
-            right.legend(loc="lower right")
+            right.legend(loc="upper left", bbox_to_anchor=(0.0, 0.92))
 
         caption = (
             "Left: growth alone from a flat start lowers the mean of F = ½|θ|² exactly like p / 2αt. Right: means and "
@@ -380,7 +408,8 @@ class BirthDeathDynamics(Experiment):
 
         caption = (
             f"ReLU students of {self.width} units and a teacher of {self.units} in d = {self.d}: the exact risk, mean "
-            f"and range of {self.lessons} runs."
+            f"and range of {self.lessons} runs. Growth descends faster at first; late, the noise of the jumps costs "
+            "more than growth gains, and less where each particle is there twice."
         )
         return Panel("Students with growth", caption, draw)
 
@@ -389,6 +418,12 @@ def gaussian_excess(data) -> np.ndarray:
     """Distances to the closed form beyond O(dt), in standard errors: (sets, schemes, moments)."""
     gaps = np.abs(data["Gaussian/found"] - data["Gaussian/exact"][:, None]) - data["Gaussian/slack"][:, None]
     return gaps / data["Gaussian/error"]
+
+
+def replicator_excess(data) -> np.ndarray:
+    """Distances of the three shares to the closed form beyond O(dt), in standard errors."""
+    gaps = np.abs(data["replicator/found"] - data["replicator/exact"]) - data["replicator/slack"]
+    return gaps / data["replicator/error"]
 
 
 def _flat(means, covariances) -> np.ndarray:
@@ -410,8 +445,8 @@ def _target(xs):
     return sum(c * np.exp(-((xs - m) ** 2) / (2 * v)) for c, m, v in TARGET)
 
 
-def mixture_risk(points: int = 32) -> Risk:
-    """The mean half square over equal points of the line; times BOX it is the integral, to 1e-9."""
+def mixture_risk(points: int = 24) -> Risk:
+    """The mean half square over equal points of the line; times BOX it is the integral, to 1e-6."""
     xs = ((np.arange(points) + 0.5) / points - 0.5) * BOX
     return Risk(Bump(1, 1, 0.5), Sample(xs[:, None], _target(xs)[:, None]))
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from haarflow.errors import Refusal
@@ -107,3 +108,80 @@ class ReluRisk(Functional):
     @classmethod
     def examples(cls):
         return [cls(uniform(jnp.array([[1.0, 0.3, -0.8, 0.1], [-0.5, 1.0, 0.2, 0.4]])))]
+
+
+class ReluLimit(Functional):
+    """The ReluRisk of laws in R^d that see k directions only, over particles (a, s, r): no direction is drawn.
+
+    s are the k coordinates of w along the directions of the teacher, particles (a, s) in R^(1 + k), and r is the length
+    of the rest, whose direction is uniform on the sphere of R^(d − k). Training keeps such a law so, and moves s and r
+    as it moves w. The angle between two rests is integrated by a Gauss–Jacobi rule with `nodes` points.
+    """
+
+    teacher: Cloud
+    cosines: Float[Array, "q"]
+    masses: Float[Array, "q"]
+
+    def __init__(self, teacher: Cloud, d: int, *, nodes: int = 8):
+        rest = d - (teacher.p - 1)
+        if rest < 2:
+            raise Refusal(
+                f"A ReluLimit needs two directions or more that its teacher does not know; got a teacher of "
+                f"{teacher.p - 1} directions in R^{d}. Write a larger d, or ReluRisk(teacher)."
+            )
+        self.teacher = Cloud(jnp.pad(teacher.atoms, ((0, 0), (0, 1))), teacher.weights)
+        self.cosines, self.masses = (jnp.asarray(part) for part in _angles(rest, nodes))
+
+    def __call__(self, cloud):
+        signed, atoms = _difference(cloud, self.teacher)
+        return signed @ self.kernel(atoms, atoms) @ signed / 2
+
+    def kernel(self, atoms: Float[Array, "n p"], others: Float[Array, "m p"]) -> Float[Array, "n m"]:
+        """`E phi(x, θ) phi(x, θ')` for every pair, averaged over the directions of their rests."""
+        (size, ways), (size_, ways_) = _polar(atoms), _polar(others)
+        arcs, *_ = self._averages(ways, ways_)
+        return (atoms[:, 0] * size)[:, None] * (others[:, 0] * size_)[None, :] * arcs / (2 * jnp.pi)
+
+    def _averages(self, ways, ways_):
+        """Of the arc, of sin φ, of π − φ and of (π − φ) times the cosine of the rests, for every pair."""
+        known, rest = ways[:, :-1] @ ways_[:, :-1].T, ways[:, -1:] * ways_[:, -1][None, :]
+
+        def add(sums, node):
+            cosine, mass = node
+            between = jnp.clip(known + cosine * rest, -1, 1)
+            parts = (jnp.sqrt(1 - between**2), jnp.pi - jnp.arccos(between))
+            return (sums[0] + mass * parts[0], sums[1] + mass * parts[1], sums[2] + mass * cosine * parts[1]), None
+
+        nothing = (jnp.zeros_like(known),) * 3
+        (sine, angle, turned), _ = jax.lax.scan(add, nothing, (self.cosines, self.masses))
+        return sine + angle * known + turned * rest, sine, angle, turned
+
+    def variation(self, cloud):
+        signed, atoms = _difference(cloud, self.teacher)
+        (size, ways), (sizes, directions) = _polar(cloud.atoms), _polar(atoms)
+        arcs, sine, angle, turned = self._averages(ways, directions)
+        charge = signed * atoms[:, 0] / (2 * jnp.pi)
+        per_output = size * (arcs @ (charge * sizes))
+        pulls = [angle @ (charge[:, None] * atoms[:, 1:-1]), (turned @ (charge * atoms[:, -1]))[:, None]]
+        pull = ways * (sine @ (charge * sizes))[:, None] + jnp.concatenate(pulls, axis=1)
+        outputs = cloud.atoms[:, :1]
+        return Variation(outputs[:, 0] * per_output, -jnp.concatenate([per_output[:, None], outputs * pull], axis=1))
+
+    @classmethod
+    def examples(cls):
+        return [cls(uniform(jnp.array([[1.0, 0.3, -0.8], [-0.5, 1.0, 0.2]])), 7)]
+
+
+def known_and_rest(atoms: Float[Array, "n p"], frame: Float[Array, "d k"]) -> Float[Array, "n q"]:
+    """Particles (a, w) as (a, s, r): w along the k columns of an orthonormal frame, and the length of the rest."""
+    known = atoms[:, 1:] @ frame
+    rest = jnp.sqrt(jnp.sum((atoms[:, 1:] - known @ frame.T) ** 2, axis=1) + _TINY)
+    return jnp.concatenate([atoms[:, :1], known, rest[:, None]], axis=1)
+
+
+def _angles(m: int, nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """The cosine between two uniform directions of R^m: density `(1 − ξ²)^((m − 3)/2)`, by Gauss–Jacobi."""
+    from scipy.special import roots_jacobi
+
+    cosines, masses = roots_jacobi(nodes, (m - 3) / 2, (m - 3) / 2)
+    return cosines, masses / masses.sum()
