@@ -4,32 +4,21 @@ Particles are (a, w) and compute `a relu(<w, x>)`; x is uniform on the sphere of
 same integrals. Two of them have `E phi phi' = a a' |w||w'| (sin φ + (π − φ) cos φ) / 2π`, φ the angle between w and w'.
 """
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional, Variation
 from haarflow.measures.clouds import Cloud, uniform
+from haarflow.models.kernels import arc
 
 _TINY = 1e-30
-
-
-@jax.custom_jvp
-def _arc(cosine):
-    angle = jnp.arccos(jnp.clip(cosine, -1, 1))
-    return jnp.sin(angle) + (jnp.pi - angle) * jnp.cos(angle)
-
-
-@_arc.defjvp
-def _(primals, tangents):
-    return _arc(*primals), (jnp.pi - jnp.arccos(jnp.clip(primals[0], -1, 1))) * tangents[0]
 
 
 def relu_kernel(atoms: Float[Array, "n p"], others: Float[Array, "m p"]) -> Float[Array, "n m"]:
     """`E phi(x, θ) phi(x, θ')` for every pair of particles."""
     (size, ways), (size_, ways_) = _polar(atoms), _polar(others)
-    return (atoms[:, 0] * size)[:, None] * (others[:, 0] * size_)[None, :] * _arc(ways @ ways_.T) / (2 * jnp.pi)
+    return (atoms[:, 0] * size)[:, None] * (others[:, 0] * size_)[None, :] * arc(ways @ ways_.T) / (2 * jnp.pi)
 
 
 def relu_distance(cloud: Cloud, other: Cloud) -> Float[Array, ""]:
