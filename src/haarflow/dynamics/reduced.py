@@ -21,12 +21,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from haarflow.algebra.reps import trivial
-from haarflow.dynamics.limits import Pairwise
+from haarflow.dynamics.limits import Pairwise, optimality_gap
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
 from haarflow.learning.sphere import relu_kernel
 from haarflow.measures.clouds import Cloud
+from haarflow.models.kernels import arc
 from haarflow.models.units import Custom
 
 
@@ -48,10 +49,13 @@ class Turned(eqx.Module):
 
     def __call__(self, theta: Float[Array, "p"], other: Float[Array, "p"]) -> Float[Array, ""]:
         """U at two particles."""
-        along, across = other[-1] * self.cosines, other[-1] * jnp.sqrt(1 - self.cosines**2)
-        rest = jnp.broadcast_to(other[None, :-1], (len(self.cosines), len(other) - 1))
-        turned = jnp.concatenate([rest, along[:, None], across[:, None]], axis=1)
-        return self.shares @ relu_kernel(_padded(theta[None]), turned)[0]
+        sizes = _norm(theta[1:]) * _norm(other[1:])
+        cosines = (theta[1:-1] @ other[1:-1] + theta[-1] * other[-1] * self.cosines) / sizes
+        return theta[0] * other[0] * sizes * (self.shares @ arc(cosines)) / (2 * jnp.pi)
+
+
+def _norm(w):
+    return jnp.sqrt(w @ w + 1e-30)
 
 
 def _padded(atoms):
@@ -124,10 +128,7 @@ def _refuse_unless_room(d: int, k: int):
 def _excess(size, level, d):
     """`E (size G − level)₊`, G a coordinate of a uniform point on the sphere of radius √d, or N(0, 1) without d."""
     cut = level / size
-    if d is None:
-        beyond = jax.scipy.special.ndtr(-cut)
-    else:
-        beyond = jax.scipy.special.betainc((d - 1) / 2, 0.5, jnp.clip(1 - cut**2 / d, 0, 1)) / 2
+    beyond = jax.scipy.special.ndtr(-cut) if d is None else _share_beyond(cut, d)
     return size * _mean_beyond(cut, d) - level * beyond
 
 
@@ -144,6 +145,17 @@ def _mean_beyond(cut, d):
         return jnp.exp(-(cut**2) / 2) / np.sqrt(2 * np.pi)
     inside = jnp.clip(1 - cut**2 / d, 0, 1)
     return np.sqrt(d) * inside ** ((d - 1) / 2) / ((d - 1) * beta(0.5, (d - 1) / 2))
+
+
+def _share_beyond(cut, d):
+    """`P(G > cut)` on the sphere, by Gauss–Legendre quadrature of its smooth density."""
+    from scipy.special import beta
+
+    steps, shares = np.polynomial.legendre.leggauss(48)
+    width = jnp.maximum(np.sqrt(d) - cut, 0)[..., None]
+    places = cut[..., None] + width * jnp.asarray((1 + steps) / 2)
+    inside = jnp.clip(1 - places**2 / d, 0, 1) ** ((d - 3) / 2)
+    return (width * inside) @ jnp.asarray(shares / 2) / (np.sqrt(d) * beta(0.5, (d - 1) / 2))
 
 
 def ramp_average(size: Float[Array, "*s"], *, d: int | None = None) -> Float[Array, "*s"]:
@@ -163,9 +175,9 @@ def radial_risk(delta: float, *, d: int | None = None, inputs: int = 32) -> Risk
     """
     from scipy.stats import chi
 
-    if not 0 < delta < 1 or (d is not None and d < 2):
+    if not 0 < delta < 1 or (d is not None and d < 3):
         raise Refusal(
-            f"Two Gaussians have deviations 1 ± delta with 0 < delta < 1, in R^d with d >= 2; got delta = {delta} and "
+            f"Two Gaussians have deviations 1 ± delta with 0 < delta < 1, in R^d with d >= 3; got delta = {delta} and "
             f"d = {d}. Write for example radial_risk(0.2, d=40)."
         )
     norms = np.ones(1) if d is None else chi(d).ppf((np.arange(inputs) + 0.5) / inputs) / np.sqrt(d)
@@ -175,7 +187,11 @@ def radial_risk(delta: float, *, d: int | None = None, inputs: int = 32) -> Risk
 
 def radial_unit(d: int | None = None) -> Custom:
     """What a particle of norm r and random direction says of an input of norm x√d: `ramp_average(r x, d)`."""
-    return Custom(Radial(d), 1, 1, 1, lambda on_x, on_y: trivial(on_x.group))
+    return Custom(Radial(d), 1, 1, 1, _unmoved)
+
+
+def _unmoved(on_x, on_y):
+    return trivial(on_x.group)
 
 
 class Radial(eqx.Module):
@@ -186,3 +202,26 @@ class Radial(eqx.Module):
     def __call__(self, theta: Float[Array, "1"], x: Float[Array, "1"]) -> Float[Array, "1"]:
         """Its value at one norm and one input."""
         return ramp_average(theta * x, d=self.d)
+
+
+def best_norm(risk: Risk, *, low: float = 0.05, high: float = 60.0, places: int = 4001) -> tuple[float, float, float]:
+    """The best law with a single norm: where, its risk, and `Psi(r) − min Psi`, zero if no law is better.
+
+    The risk is a `radial_risk`; the minimum of Psi is over `places` norms from low to high.
+    """
+    from scipy.optimize import minimize_scalar
+
+    grid = jnp.geomspace(low, high, places)
+    values = np.asarray(_single(risk, grid))
+    at = int(np.clip(values.argmin(), 1, places - 2))
+    ends = (float(grid[at - 1]), float(grid[at + 1]))
+    found = minimize_scalar(
+        lambda r: float(_single(risk, jnp.array([r]))[0]), bounds=ends, method="bounded", options={"xatol": 1e-10}
+    )
+    cloud = Cloud(np.array([[found.x]]), np.ones(1))
+    return float(found.x), float(found.fun), optimality_gap(risk, cloud, grid[:, None])
+
+
+@eqx.filter_jit
+def _single(risk: Risk, norms):
+    return jax.vmap(lambda r: risk(Cloud(r[None, None], jnp.ones(1))))(norms)

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.measures.clouds import Cloud, uniform
+from haarflow.models.units import Custom
 
 
 class Said(eqx.Module):
@@ -57,3 +58,21 @@ def reinjected(d: int):
         return jnp.concatenate([jnp.zeros((n, 1)), ways / jnp.linalg.norm(ways, axis=1, keepdims=True)], axis=1)
 
     return prior
+
+
+def neuron(d: int) -> Custom:
+    """The unit `a relu(<w, x>)` without a bias: theta is (a, w)."""
+    return Custom(_neuron, d + 1, d, 1, _beside)
+
+
+def _neuron(theta, x):
+    return theta[:1] * jax.nn.relu(theta[1:] @ x)
+
+
+def _beside(on_x, on_y):
+    return on_y + on_x
+
+
+def one_neuron(d: int) -> Cloud:
+    """The teacher `relu(x₁)`, as a cloud of one particle (a, w)."""
+    return uniform(np.eye(1, d + 1) + np.eye(1, d + 1, 1))

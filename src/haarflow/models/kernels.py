@@ -20,8 +20,8 @@ from haarflow.models.units import Dense, Perceptron, Unit, refuse_unless_particl
 @jax.custom_jvp
 def arc(cosine):
     """`sin φ + (π − φ) cos φ` as a function of cos φ, with its finite slope at both ends."""
-    angle = jnp.arccos(jnp.clip(cosine, -1, 1))
-    return jnp.sin(angle) + (jnp.pi - angle) * jnp.cos(angle)
+    cosine = jnp.clip(cosine, -1, 1)
+    return jnp.sqrt(1 - cosine**2) + (jnp.pi - jnp.arccos(cosine)) * cosine
 
 
 @arc.defjvp
@@ -45,15 +45,29 @@ def arc_cosine(
 
 
 def relu_tangent(
-    xs: Float[Array, "b d"], others: Float[Array, "e d"] | None = None, *, output: float | Array = 1.0
+    xs: Float[Array, "b d"],
+    others: Float[Array, "e d"] | None = None,
+    *,
+    output: float | Array = 1.0,
+    scale: float | Array = 1.0,
 ) -> Float[Array, "b e"]:
-    """The tangent kernel of infinitely many ReLU perceptrons: w ~ N(0, I), bias zero, outputs of mean square output².
+    """The tangent kernel of infinitely many units `a relu(<w, x>)`: w ~ N(0, scale² I), a of mean square output².
 
-    `E relu relu + output² (<x, x'> + 1) E step step`: the outputs, the weights and the biases learn.
+    `E relu relu + output² <x, x'> E step step`: outputs and weights learn. For a bias append a one to the inputs.
     """
     others = xs if others is None else others
-    steps = arc_cosine(xs, others, degree=0)
-    return arc_cosine(xs, others) + output**2 * (xs @ others.T + 1) * steps
+    return scale**2 * arc_cosine(xs, others) + output**2 * (xs @ others.T) * arc_cosine(xs, others, degree=0)
+
+
+def relu_beyond_linear(d: int) -> float:
+    """`|P_{>1} relu|²`: what no linear function catches of relu(<w, x>), |w| = 1, x uniform on the sphere of radius √d.
+
+    It is `¼ − (E relu)²`, and `¼ − 1/2π` in high dimension.
+    """
+    from scipy.special import gammaln
+
+    mean = np.sqrt(d) * np.exp(gammaln(d / 2) - gammaln((d + 1) / 2)) / (2 * np.sqrt(np.pi))
+    return float(0.25 - mean**2)
 
 
 def feature_kernel(
