@@ -48,7 +48,7 @@ from haarflow.dynamics.oracles import quadratic_flow as quadratic_flow
 from haarflow.dynamics.oracles import quadratic_fluctuation as quadratic_fluctuation
 from haarflow.dynamics.oracles import quadratic_sampling as quadratic_sampling
 from haarflow.dynamics.oracles import replicator as replicator
-from haarflow.dynamics.reduced import angles as angles
+from haarflow.dynamics.reduced import angle_quadrature as angle_quadrature
 from haarflow.dynamics.reduced import best_norm as best_norm
 from haarflow.dynamics.reduced import radial_risk as radial_risk
 from haarflow.dynamics.reduced import radial_unit as radial_unit

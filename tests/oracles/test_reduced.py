@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.stats import chi
 
 from haarflow.dynamics.reduced import (
-    angles,
+    angle_quadrature,
     best_norm,
     radial_risk,
     ramp_average,
@@ -52,7 +52,7 @@ def test_the_reduced_risk_is_that_of_the_rotated_cloud():
 
 @pytest.mark.parametrize("dim", [2, 3, 9, 39])
 def test_the_angle_has_the_moments_of_the_sphere(dim):
-    cosines, shares = angles(dim, 8)
+    cosines, shares = angle_quadrature(dim, 8)
     np.testing.assert_allclose(shares @ cosines**2, 1 / dim, rtol=1e-12)
     np.testing.assert_allclose(shares @ cosines**4, 3 / (dim * (dim + 2)), rtol=1e-12)
 

@@ -70,12 +70,12 @@ def reduced_risk(teacher: Cloud, d: int, *, nodes: int = 12) -> Pairwise:
     """
     k = teacher.p - 1
     _refuse_unless_room(d, k)
-    cosines, shares = angles(d - k, nodes)
+    cosines, shares = angle_quadrature(d - k, nodes)
     constant = teacher.weights @ relu_kernel(teacher.atoms, teacher.atoms) @ teacher.weights / 2
     return Pairwise(Taught(teacher), Turned(jnp.asarray(cosines), jnp.asarray(shares)), constant)
 
 
-def angles(dim: int, nodes: int) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, " q"]]:
+def angle_quadrature(dim: int, nodes: int) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, " q"]]:
     """Nodes and shares of the cosine between two uniform directions of R^dim: `∝ (1 − ξ²)^{(dim − 3)/2}`."""
     from scipy.special import roots_jacobi
 

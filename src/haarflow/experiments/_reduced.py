@@ -28,10 +28,11 @@ def over_dimensions(experiment: Any, data: Any) -> Panel:
         left.plot([], [], color=INK, linewidth=1.3, label="reduced equation")
         left.legend(title=f"SGD, {experiment.neurons[-1]} neurons", loc="upper right", alignment="left")
         samples = experiment.samples(data)
-        slopes(right, experiment.dims, {"samples": samples, "neurons": experiment.enough(data)}, xlabel="dimension d")
+        series = {"samples": samples, "neurons": experiment.enough(data)}
+        slopes(right, experiment.dims, series, xlabel="dimension d", centre="mean")
         reference(right, experiment.dims, 1.0, float(np.median(samples[:, 0]) / 2))
         right.set(ylabel="needed to learn")
-        right.legend(title="slope in d", loc="center left", bbox_to_anchor=(0.0, 0.55), alignment="left")
+        right.legend(title="slope in d", loc="center right", bbox_to_anchor=(1.0, 0.4), alignment="left")
 
     caption = (
         "One ReLU neuron in R^d, learnt by one-pass SGD with a sample a step. Left: median risk over "
@@ -97,8 +98,8 @@ def mass(experiment: Any, data: Any) -> Panel:
         axes[3].plot(
             times, printed, color=colour("EA"), linestyle=DASHED, label=r"$\frac{1}{r}\partial_r(r\rho\,\partial_r\Psi)$"
         )
-        axes[3].set(xlabel="time t", ylabel="mass", ylim=(0, None))
-        axes[3].legend(loc="lower left")
+        axes[3].set(xlabel="time t", ylabel="mass", ylim=(0.95, 1.07))
+        axes[3].legend(loc="upper left")
 
     caption = (
         "The law of (s, r) in R^10 with outputs kept at one: its density by finite volumes (blue) and the characteristics "
@@ -121,9 +122,9 @@ def gaussians(experiment: Any, data: Any) -> Panel:
         left.plot(*zip(*PUBLISHED.items(), strict=True), "x", color=INK, markersize=8, label="published")
         at = float(data["optima/threshold"])
         left.axvline(at, color=MUTED, linestyle=DASHED, linewidth=1.0)
-        left.annotate(f"Δ = {at:.3f}", (at, 0.62), xytext=(5, 0), textcoords="offset points", color=MUTED, fontsize=8.5)
+        left.annotate(f"Δ = {at:.3f}", (at, 0.5), xytext=(5, 0), textcoords="offset points", color=MUTED, fontsize=8.5)
         left.set(xlabel="Δ", ylabel="least risk", ylim=(-0.02, None))
-        left.legend(loc="upper center")
+        left.legend(loc="upper right")
         for order, delta in enumerate(experiment.deltas):
             paint = colour("", order)
             right.plot(data["gaussians/times"], data["gaussians/reduced"][order], color=paint)
