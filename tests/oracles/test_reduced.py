@@ -97,9 +97,11 @@ def test_the_averaged_ramp_is_its_integral(d):
 def test_the_best_single_norm_is_the_best_law_below_the_threshold_only():
     for delta, published in ((0.1, 0.6288), (0.4, 0.0256)):
         _, value, gap = best_norm(radial_risk(delta))
-        assert abs(value - published) < 1e-4 and abs(gap) < 1e-7
+        assert abs(value - published) < 1e-4
+        assert abs(gap) < 1e-7
     risk = radial_risk(0.6)
-    assert best_norm(risk)[1] > 0.07 and best_norm(risk)[2] > 1
+    assert best_norm(risk)[1] > 0.07
+    assert best_norm(risk)[2] > 1
     assert optimum(risk, np.geomspace(0.05, 60, 201)[:, None]).value < 1e-9
 
 

@@ -1,4 +1,4 @@
-"""Laws with a symmetry, seen through the few numbers that their flow moves: reduced equations in dimension two or three.
+"""Laws with a symmetry, seen through the few numbers that their flow moves: equations in dimension one to three.
 
 Inputs x ~ N(0, I) in R^d and a teacher of ReLU units inside R^k: the law of the students (a, w) stays invariant under
 rotations of the other d − k directions, so the law of (a, s, r) is all there is, s the part of w in R^k and r the norm
@@ -85,7 +85,13 @@ def angle_quadrature(dim: int, nodes: int) -> tuple[Float[np.ndarray, " q"], Flo
 
 
 def reduced_start(
-    d: int, *, outputs: tuple[float, ...] = (1.0, -1.0), scale: float = 1.0, k: int = 1, along: int = 12, across: int = 3
+    d: int,
+    *,
+    outputs: tuple[float, ...] = (1.0, -1.0),
+    scale: float = 1.0,
+    k: int = 1,
+    along: int = 12,
+    across: int = 3,
 ) -> Cloud:
     """The law of (a, s, r) for outputs a, equally likely, and w ~ N(0, scale²/d I), as a Gauss quadrature.
 

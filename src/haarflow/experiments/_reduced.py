@@ -69,9 +69,9 @@ def particles(experiment: Any, data: Any) -> Panel:
         axes[3].legend(loc="upper left", fontsize=7.5, handletextpad=0.2)
 
     caption = (
-        f"A network of width {experiment.width} in R^{experiment.d} has its risk on the reduced equation (left). Right: "
-        "its neurons, each as s, along the teacher, and r, the norm of the rest. Those that help turn towards the "
-        "teacher, the others fade or turn away."
+        f"A network of width {experiment.width} in R^{experiment.d} has its risk on the reduced equation (left). "
+        "Right: its neurons, each as s, along the teacher, and r, the norm of the rest. Those that help turn towards "
+        "the teacher, the others fade or turn away."
     )
     return Panel("A wide network moves in three numbers", caption, draw, size=(11.0, 3.6))
 
@@ -96,15 +96,19 @@ def mass(experiment: Any, data: Any) -> Panel:
         times = np.linspace(0, 2, len(plain))
         axes[3].plot(times, plain, color=INK, label=r"$\partial_r(\rho\,\partial_r\Psi)$")
         axes[3].plot(
-            times, printed, color=colour("EA"), linestyle=DASHED, label=r"$\frac{1}{r}\partial_r(r\rho\,\partial_r\Psi)$"
+            times,
+            printed,
+            color=colour("EA"),
+            linestyle=DASHED,
+            label=r"$\frac{1}{r}\partial_r(r\rho\,\partial_r\Psi)$",
         )
         axes[3].set(xlabel="time t", ylabel="mass", ylim=(0.95, 1.07))
         axes[3].legend(loc="upper left")
 
     caption = (
-        "The law of (s, r) in R^10 with outputs kept at one: its density by finite volumes (blue) and the characteristics "
-        "of the same equation (circles, by weight). The plain equation conserves mass to rounding; the one printed with a "
-        "geometric factor does not."
+        "The law of (s, r) in R^10 with outputs kept at one: its density by finite volumes (blue) and the "
+        "characteristics of the same equation (circles, by weight). The plain equation conserves mass to rounding; the "
+        "one printed with a geometric factor does not."
     )
     return Panel("The reduced law is pushed forward", caption, draw, size=(11.0, 3.4))
 
@@ -143,8 +147,8 @@ def gaussians(experiment: Any, data: Any) -> Panel:
         right.legend(title="SGD", loc="upper right", alignment="left")
 
     caption = (
-        "Telling N(0, (1 + Δ)² I) from N(0, (1 − Δ)² I). Left, high dimension: up to the threshold neurons of one norm are "
-        "optimal, beyond it only a spread law is, and it makes no error. Right: SGD of "
+        "Telling N(0, (1 + Δ)² I) from N(0, (1 − Δ)² I). Left, high dimension: up to the threshold neurons of one norm "
+        "are optimal, beyond it only a spread law is, and it makes no error. Right: SGD of "
         f"{experiment.gaussian_width} neurons in R^{experiment.gaussian_d}, on top of the flow in one number."
     )
     return Panel("Two Gaussians, one number", caption, draw, size=(10.2, 4.2))

@@ -1,5 +1,6 @@
 """Two ways to scale a wide network: one where its particles hardly move, and one where they learn."""
 
+from itertools import product
 from typing import Annotated, ClassVar, Literal
 
 import equinox as eqx
@@ -37,6 +38,7 @@ Widths = Annotated[tuple[Annotated[int, Field(ge=2, multiple_of=2)], ...], Field
 
 SCALES = {"lazy": 0.5, "between": 0.75, "mean-field": 1.0}  # the output is m^−γ times the sum of m units
 APART = {"lazy": -0.75, "between": -0.5, "mean-field": 0.0}  # powers of m, see the docstring
+RATIOS = (0.25, 0.5, 1.0)  # sizes of the samples for a single neuron, over d log d
 KERNELS = ("random features", "tangent kernel")
 DASHED = (0, (4, 3))
 
@@ -50,16 +52,16 @@ class LazyActive(Experiment):
     Source: lecture 7 on mean-field networks; On lazy training in differentiable programming (arXiv 1812.07956);
     Limitations of lazy training of two-layers neural networks (arXiv 1906.08899).
 
-    A mean over m particles times κ = m^{1 − γ}, with time slowed by κ², so that outputs move at the same speed for every
-    γ: `θ' = −(1/κ) E[∇phi (κf − y)]`. Starts a = ±1 and w ~ N(0, I/d), each w with both signs, so that the output starts
-    at zero. Inputs are uniform on the sphere of radius √d, the teacher is relu(x₁). Kernels are those of infinite
-    width in closed form, fitted with a small ridge; the plateau |P_{>1} σ|² is what no linear function catches, and
-    kernels stay near it at n = d^1.5 for large d: an asymptotic statement, not an inequality. Test errors of a unit and
-    of networks are exact, by the arc-cosine kernel.
+    A mean over m particles times κ = m^{1 − γ}, with time slowed by κ², so that outputs move at the same speed for
+    every γ: `θ' = −(1/κ) E[∇phi (κf − y)]`. Starts a = ±1 and w ~ N(0, I/d), each w with both signs of a: the output
+    starts at zero. Inputs are uniform on the sphere of radius √d, the teacher is relu(x₁). Kernels are those of
+    infinite width in closed form, fitted with a small ridge; the plateau |P_{>1} σ|² is what no linear function catches,
+    and kernels stay near it at n = d^1.5 for large d: an asymptotic statement, not an inequality. Test errors of a
+    unit and of networks are exact, by the arc-cosine kernel.
 
-    The distance to the linearised model is at most of order 1/κ. With mirrored outputs that order cancels. What is left is
-    of order κ^−2, and a fluctuation from the units whose kink passes an input: κ/m √(m/κ) /κ, of order m^{−3/4} at γ = ½.
-    So the slopes in m are −¾, −½ and 0 at γ = ½, ¾ and 1.
+    The distance to the linearised model is at most of order 1/κ. With mirrored outputs that order cancels. What is
+    left is of order κ^−2, and a fluctuation from the units whose kink passes an input, (κ/m)·√(m/κ)·(1/κ), of order
+    m^{−3/4} at γ = ½. So the slopes in m are −¾, −½ and 0 at γ = ½, ¾ and 1.
 
     The field `fault` plants a mistake on purpose: `no slowing` forgets to slow time by κ², and `frozen outputs` leaves
     the outputs out of the tangent kernel.
@@ -70,10 +72,10 @@ class LazyActive(Experiment):
     d: Count = 10
     n: Count = 60
     widths: Widths = (64, 256, 1024)
-    runs: Count = 8
+    runs: Count = 16
     horizon: Positive = 10.0
     dims: Sizes = (20, 40, 80)
-    students: Widths = (16, 64, 256)
+    students: Widths = (4, 16, 64, 256)
     patience: Positive = 50.0
     kernel_dims: Sizes = (50, 100, 200)
     ridge: Positive = 1e-3
@@ -83,7 +85,9 @@ class LazyActive(Experiment):
 
     @classmethod
     def full(cls):
-        return cls(widths=(64, 256, 1024, 4096), runs=20, students=(16, 64, 256, 1024), dims=(20, 40, 80, 160), singles=40)
+        return cls(
+            widths=(64, 256, 1024, 4096), runs=40, students=(4, 16, 64, 256, 1024), dims=(20, 40, 80, 160), singles=40
+        )
 
     def parts(self):
         students = [f"students d={d}" for d in sorted(self.dims, reverse=True)]
@@ -101,7 +105,9 @@ class LazyActive(Experiment):
         """Displacements and the distance to the linearised model, (runs, scales), at one width."""
         draw = generator(jax.random.fold_in(key, 1))
         sample, new = _sample(draw, self.n, self.d), np.sqrt(self.d) * unit_vectors(draw, (200, self.d))
-        starts = uniform(np.stack([_start(generator(jax.random.fold_in(key, m + r)), m, self.d) for r in range(self.runs)]))
+        starts = uniform(
+            np.stack([_start(generator(jax.random.fold_in(key, m + r)), m, self.d) for r in range(self.runs)])
+        )
         unit, fields, clouds = neuron(self.d), {}, {}
         tangent = Linearised(unit)
         for name, gamma in SCALES.items():
@@ -180,19 +186,19 @@ class LazyActive(Experiment):
         return {"ratio": np.array(rows).T}
 
     def single(self, key) -> dict[str, np.ndarray]:
-        """Exact test errors of one neuron without output weight, from d log d samples: (dims, singles)."""
-        rows = []
-        for place, d in enumerate(self.single_dims):
-            draw = generator(jax.random.fold_in(key, 20_000 + d))
-            samples = [_sample(draw, int(np.ceil(d * np.log(d))), d) for _ in range(self.singles)]
+        """Exact test errors of one neuron relu(<w, x>), from about d log d samples: (ratios, dims, singles)."""
+        errors = np.zeros((len(RATIOS), len(self.single_dims), self.singles))
+        for (i, ratio), (j, d) in product(enumerate(RATIOS), enumerate(self.single_dims)):
+            draw = generator(jax.random.fold_in(key, 20_000 + 10 * d + i))
+            samples = [_sample(draw, int(np.ceil(ratio * d * np.log(d))), d) for _ in range(self.singles)]
             starts = uniform(draw.normal(size=(self.singles, 1, d)) / np.sqrt(d))
             fields = [Descend(Risk(Dense(d, 1, "relu"), sample)) for sample in samples]
-            path = flow(
-                fields, Euler(), starts, key=jax.random.split(key, self.singles), dt=0.5, steps=2000, progress=False
-            )
-            rows.append([_error(uniform(np.column_stack([1.0, ends])), 1.0) for ends in np.asarray(path.cloud.atoms)])
-            tell((place + 1) / len(self.single_dims))
-        return {"error": np.array(rows)}
+            keys = jax.random.split(key, self.singles)
+            path = flow(fields, Euler(), starts, key=keys, dt=0.5, steps=1500, progress=False)
+            ends = np.asarray(path.cloud.atoms)[:, 0]
+            errors[i, j] = [_error(uniform(np.append(1.0, end)[None]), 1.0) for end in ends]
+            tell((i * len(self.single_dims) + j + 1) / errors[..., 0].size)
+        return {"error": errors}
 
     def slopes(self, data, what: str) -> dict[str, float]:
         """The slope in m of displacements or of distances to the linearised model, at every scale."""
@@ -200,9 +206,9 @@ class LazyActive(Experiment):
         return {name: slope(self.widths, rows[..., i]).value for i, name in enumerate(SCALES)}
 
     def learnt(self, data) -> np.ndarray:
-        """The share of single neurons whose test error is below 1% of the plateau, at each d."""
+        """The share of single neurons whose test error is below 1% of the plateau: (ratios, dims)."""
         plateaus = np.array([relu_beyond_linear(d) for d in self.single_dims])
-        return np.mean(data["single/error"] < 0.01 * plateaus[:, None], axis=1)
+        return np.mean(data["single/error"] < 0.01 * plateaus[None, :, None], axis=2)
 
     def widest(self, data) -> dict[str, np.ndarray]:
         """At every d, the errors of the widest students and of the kernel over the plateau."""
@@ -219,7 +225,9 @@ class LazyActive(Experiment):
             words = f"{name}, γ = {gamma:g}: particles move by m^(γ−1), slope between {low:.2f} and {high:.2f}"
             claims[words.replace("-0", "−0")] = between(moved[name], low, high)
         for name, power in APART.items():
-            words = f"{name}: distance to the linearised model, slope in m between {power - 0.1:.2f} and {power + 0.1:.2f}"
+            words = (
+                f"{name}: distance to the linearised model, slope in m between {power - 0.1:.2f} and {power + 0.1:.2f}"
+            )
             claims[words.replace("-0", "−0")] = between(gaps[name], power - 0.1, power + 0.1)
         worst = max(float(data[f"width m={m}/kernel"]) for m in self.widths)
         claims["the linearised model is regression with its tangent kernel: outputs agree to 1e-3"] = below(worst, 1e-3)
@@ -236,7 +244,7 @@ class LazyActive(Experiment):
             widest["mean-field"].max(), 0.5
         )
         claims["one neuron, n = d log d: more than 90% of runs have test error below 1% of |P_{>1} σ|², at every d"] = (
-            above(self.learnt(data).min(), 0.9)
+            above(self.learnt(data)[-1].min(), 0.9)
         )
         return claims
 
@@ -248,8 +256,10 @@ class LazyActive(Experiment):
                 numbers[f"{name}, d = {d}: error over plateau"] = ratio
         for name, values in self.widest(data).items():
             numbers |= {f"{name}, d = {d}: error over plateau": v for d, v in zip(self.dims, values, strict=True)}
-        shares = zip(self.single_dims, self.learnt(data), strict=True)
-        return numbers | {f"one neuron, d = {d}: share of runs that learn": share for d, share in shares}
+        for ratio, row in zip(RATIOS, self.learnt(data), strict=True):
+            for d, share in zip(self.single_dims, row, strict=True):
+                numbers[f"one neuron, d = {d}, n = {ratio:g} d log d: share of runs that learn"] = share
+        return numbers
 
     def panels(self, data):
         return [self._error_panel(data), self._moved_panel(data), self._plateau_panel(data)]
@@ -266,9 +276,11 @@ class LazyActive(Experiment):
                 axis.axhline(data[f"students d={d}/kernel"], color=INK, linestyle=DASHED, label="kernel")
                 axis.axhline(relu_beyond_linear(d), color=MUTED, linewidth=1.0, label=r"$|P_{>1}\,\sigma|^2$")
                 if d in self.single_dims:
-                    end = np.median(data["single/error"][self.single_dims.index(d)])
-                    axis.plot(1, max(end, 1e-5), "*", color=colour("FA"), markersize=12, label="one neuron", zorder=3)
-                axis.set(xscale="log", yscale="log", ylim=(5e-6, 1), xlabel="width m", title=f"d = {d}, n = {d**1.5:.0f}")
+                    end = np.median(data["single/error"][-1, self.single_dims.index(d)])
+                    axis.plot(1, max(end, 1e-4), "*", color=colour("FA"), markersize=12, label="one neuron", zorder=3)
+                axis.set(
+                    xscale="log", yscale="log", ylim=(6e-5, 0.6), xlabel="width m", title=f"d = {d}, n = {d**1.5:.0f}"
+                )
                 axis.set_xticks([1, *self.students], [1, *self.students])
                 axis.minorticks_off()
             axes[0].set(ylabel="test error")
@@ -277,7 +289,7 @@ class LazyActive(Experiment):
         caption = (
             "Learning relu(x₁) in R^d. Lazy networks come to the kernel's error as they widen, near the part of the "
             "neuron that no linear function catches; mean-field networks go below it. A single neuron (star, median; "
-            "at most 1e-5) learns everything, from only d log d samples."
+            "at most 1e-4) learns everything, from only d log d samples."
         )
         return Panel("Test error against width", caption, draw, size=(11.0, 4.0))
 
@@ -290,13 +302,19 @@ class LazyActive(Experiment):
             for axis, (what, title) in zip(axes, titles.items(), strict=True):
                 rows = np.stack([data[f"width m={m}/{what}"] for m in self.widths], axis=1)
                 series = {f"{name}, γ = {gamma:g}": rows[..., i] for i, (name, gamma) in enumerate(SCALES.items())}
-                slopes(axis, self.widths, series, xlabel="width m", ylabel="relative" if what == "gap" else "root mean square")
+                slopes(
+                    axis,
+                    self.widths,
+                    series,
+                    xlabel="width m",
+                    ylabel="relative" if what == "gap" else "root mean square",
+                )
                 axis.set(title=title)
                 axis.legend(title="slope in m", loc="lower left", alignment="left")
 
         caption = (
             f"Networks m^(−γ) Σ a relu(<w, x>) trained on {self.n} samples in R^{self.d}, medians over {self.runs} "
-            "starts. In the lazy scaling particles stay and the network is its linearisation; in the mean-field scaling "
+            "starts. In the lazy scaling particles stay and the network is its linearisation; in the mean-field one "
             "neither depends on the width."
         )
         return Panel("Lazy or active: a matter of scale", caption, draw, size=(10.2, 4.0))
@@ -311,22 +329,29 @@ class LazyActive(Experiment):
                 left.plot(self.kernel_dims, data["kernels/ratio"][order], **style)
             left.axhspan(0.8, 1.2, color=MUTED, alpha=0.12, linewidth=0)
             left.axhline(1.0, color=MUTED, linestyle=DASHED, linewidth=1.0)
-            left.set(xlabel="dimension d", ylabel=r"test error / $|P_{>1}\,\sigma|^2$", ylim=(0, 1.6), title="n = d^1.5")
+            left.set(
+                xlabel="dimension d",
+                ylabel=r"test error / $|P_{>1}\,\sigma|^2$",
+                ylim=(0, 1.6),
+                title="kernels, n = d^1.5",
+            )
             left.set_xticks(self.kernel_dims)
             left.legend(loc="lower right")
-            errors = np.maximum(data["single/error"], 1e-32)
-            places = np.repeat(self.single_dims, self.singles)
-            right.plot(places, errors.ravel(), "*", color=colour("FA"), label="one neuron, each run")
-            plateau = [relu_beyond_linear(d) for d in self.single_dims]
-            right.plot(self.single_dims, plateau, color=MUTED, linestyle=DASHED, label=r"$|P_{>1}\,\sigma|^2$")
-            right.set(xscale="log", yscale="log", xlabel="dimension d", ylabel="test error", title="n = d log d")
-            right.set_xticks(self.single_dims, self.single_dims)
-            right.minorticks_off()
-            right.legend(loc="center right")
+            for order, (d, shares) in enumerate(zip(self.single_dims, self.learnt(data).T, strict=True)):
+                right.plot(RATIOS, shares, color=colour("", order), marker=marker("", order), label=f"d = {d}")
+            right.set(
+                xlabel="samples n / (d log d)",
+                ylabel="share of runs that learn",
+                title="one neuron",
+                ylim=(-0.05, 1.05),
+            )
+            right.set_xticks(RATIOS)
+            right.legend(loc="lower right")
 
         caption = (
             "Left: from d^1.5 samples, both kernels of infinite width stay near what is left of a neuron beyond its "
-            "linear part. Right: gradient descent on a single neuron finds it from d log d samples."
+            "linear part. Right: gradient descent on a single neuron finds it from d log d samples, up to 1% of that "
+            f"rest; {self.singles} runs for each point."
         )
         return Panel("What kernels miss, one neuron finds", caption, draw, size=(10.2, 3.9))
 

@@ -45,10 +45,10 @@ class Reduced(Experiment):
     Source: lecture 7 on mean-field networks (the single neuron, two Gaussians), after A mean field view of the
     landscape of two-layer neural networks (arXiv 1804.06561).
 
-    One neuron: x ~ N(0, I), y = relu(x₁), students a relu(<w, x>) with a = ±1 and w ~ N(0, I/d) at the start, s = w₁ and
-    r the norm of the rest, which starts as d^{−1/2} times the norm of a Gaussian in d − 1 dimensions. The lecture prints
-    a term (1/r) ∂_r(r …); a law that is pushed forward has none. The equation is solved along characteristics from a
-    Gauss quadrature of the start, with a Gauss–Jacobi average over the angle of two rests. Networks draw a
+    One neuron: x ~ N(0, I), y = relu(x₁), students a relu(<w, x>) with a = ±1 and w ~ N(0, I/d) at the start, s = w₁
+    and r the norm of the rest, which starts as d^{−1/2} times the norm of a Gaussian in d − 1 dimensions. The lecture
+    prints a term (1/r) ∂_r(r …); a law that is pushed forward has none. The equation is solved along characteristics
+    from a Gauss quadrature of the start, with a Gauss–Jacobi average over the angle of two rests. Networks draw a
     quarter of their neurons and add the images under a → −a and w → −w, symmetries of the start: so their laws start
     with the right means. One-pass SGD takes one fresh sample a step, of size `rate`/d. On a grid of (s, r), with a = 1
     kept and in the field of the characteristics, the equation conserves mass to rounding.
@@ -83,7 +83,14 @@ class Reduced(Experiment):
         return cls(runs=40, neurons=(2, 4, 8, 16, 32, 64, 128), rate=0.1, refinements=4, gaussian_width=6400, batch=400)
 
     def parts(self):
-        return ["full", *(f"sgd d={d}" for d in sorted(self.dims, reverse=True)), "limit", "grid", "gaussians", "optima"]
+        return [
+            "full",
+            *(f"sgd d={d}" for d in sorted(self.dims, reverse=True)),
+            "limit",
+            "grid",
+            "gaussians",
+            "optima",
+        ]
 
     def run(self, key, part):
         name, _, d = part.partition(" d=")
@@ -118,7 +125,9 @@ class Reduced(Experiment):
             )
             first = 1 if risks else 0
             rows = zip(energies, path.cloud.weights, path.probes["atoms"], strict=True)
-            found = np.stack([np.asarray(_risks(energy, weights, jnp.asarray(atoms))) for energy, weights, atoms in rows])
+            found = np.stack(
+                [np.asarray(_risks(energy, weights, jnp.asarray(atoms))) for energy, weights, atoms in rows]
+            )
             risks.append(found[:, first:])
             times.append(times[-1][-1] + path.times[0][1:])
             clouds = path.cloud
@@ -266,7 +275,9 @@ class Reduced(Experiment):
         """The fewest neurons of which every run learns, at each d."""
         shares = [data[f"sgd d={d}/risk"] for d in self.dims]
         learnt = [(share[..., -1] < LEARNT * share[..., 0]).all(1) for share in shares]
-        return np.array([next((m for m, good in zip(self.neurons, row, strict=True) if good), np.inf) for row in learnt])
+        return np.array(
+            [next((m for m, good in zip(self.neurons, row, strict=True) if good), np.inf) for row in learnt]
+        )
 
     def behind(self, data) -> np.ndarray:
         """The risk at the horizon of SGD with the most neurons, over that of the reduced flow: (runs, dims)."""
@@ -289,7 +300,7 @@ class Reduced(Experiment):
         reduced = data["gaussians/reduced"]
         off = np.abs(data["gaussians/sgd"] - reduced) / reduced[:, :1]
         return {
-            f"one neuron, d = {self.d}: a network of width {self.width} is within 5% of the reduced risk at all times": below(
+            f"one neuron, d = {self.d}: width {self.width} is within 5% of the reduced risk at all times": below(
                 np.abs(self.gap(data)).max(), 0.05
             ),
             f"one neuron: at t = {self.late:g} the reduced risk is below 0.1% of its start, at every d": below(
@@ -301,11 +312,13 @@ class Reduced(Experiment):
             "one neuron: neurons with which every run learns, slope in d below 0.25": below(
                 slope(self.dims, enough).value if np.isfinite(enough).all() else np.nan, 0.25
             ),
-            f"one neuron: risk of {self.neurons[-1]} neurons over the reduced risk, at n = {self.horizon / self.rate:g} d, slope in d below 0.1": below(
+            f"one neuron: risk of {self.neurons[-1]} neurons over the reduced risk, slope in d below 0.1": below(
                 slope(self.dims, self.behind(data)).value, 0.1
             ),
             "grid: the continuity equation conserves mass to 1e-12": below(data["grid/mass"].max(), 1e-12),
-            "grid: moments approach those of the characteristics with order between 0.8 and 1.2": between(order, 0.8, 1.2),
+            "grid: moments approach those of the characteristics with order between 0.8 and 1.2": between(
+                order, 0.8, 1.2
+            ),
             "two Gaussians: the best single norm has the published risks at Δ = .1, .2, .3, .4, to 1e-4": below(
                 np.abs(data["optima/published"] - list(PUBLISHED.values())).max(), 1e-4
             ),
@@ -316,22 +329,32 @@ class Reduced(Experiment):
             "two Gaussians: one norm is optimal up to Δ between 0.4735 and 0.4745": between(
                 data["optima/threshold"], 0.4735, 0.4745
             ),
-            "two Gaussians: SGD is within 2% of the start risk of the reduced flow at all times": below(off.max(), 0.02),
+            "two Gaussians: SGD is within 2% of the start risk of the reduced flow at all times": below(
+                off.max(), 0.02
+            ),
         }
 
     def figures(self, data):
         risks, dims = data["limit/risks"], data["limit/dims"]
         numbers = {"full network over reduced flow, at the end": 1 + self.gap(data)[-1]}
-        numbers |= {f"reduced risk over its start, d = {d}": row[-1] / row[0] for d, row in zip(dims, risks, strict=True)}
+        numbers |= {
+            f"reduced risk over its start, d = {d}": row[-1] / row[0] for d, row in zip(dims, risks, strict=True)
+        }
         samples, enough, behind = self.samples(data), self.enough(data), self.behind(data)
         for i, d in enumerate(self.dims):
             numbers |= {f"samples / d, d = {d}": np.median(samples[:, i]) / d, f"neurons, d = {d}": enough[i]}
             numbers[f"SGD over reduced risk, d = {d}"] = np.median(behind[:, i])
-        numbers |= {"threshold": data["optima/threshold"], "mass error of the printed term": np.abs(data["grid/curve"][1] - 1).max()}
+        numbers |= {
+            "threshold": data["optima/threshold"],
+            "mass error of the printed term": np.abs(data["grid/curve"][1] - 1).max(),
+        }
         for delta, sgd, reduced, best in zip(
             self.deltas, data["gaussians/sgd"], data["gaussians/reduced"], data["gaussians/best"], strict=True
         ):
-            numbers |= {f"Δ = {delta:g}: SGD at the end": sgd[-1], f"Δ = {delta:g}: reduced flow at the end": reduced[-1]}
+            numbers |= {
+                f"Δ = {delta:g}: SGD at the end": sgd[-1],
+                f"Δ = {delta:g}: reduced flow at the end": reduced[-1],
+            }
             numbers[f"Δ = {delta:g}: least risk in R^d"] = best
         return numbers
 
@@ -406,7 +429,7 @@ def _on_grid(energy: Pairwise, box: Grid, laws: list[Cloud], d: int, dt: float, 
 
     along, across = ndtr(box.edges(0) * np.sqrt(d)), chi(d - 1).cdf(box.edges(1) * np.sqrt(d))
     weights = np.outer(np.diff(along), np.diff(across)).ravel()
-    rows, mass, places = [weights / weights.sum()], 1.0, jnp.asarray(box.centres)
+    rows, places = [weights / weights.sum()], jnp.asarray(box.centres)
     for law in laws[:-1]:
         field = InField(energy, law)
         cloud = Cloud(box.centres, rows[-1] / rows[-1].sum())
