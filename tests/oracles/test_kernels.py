@@ -1,5 +1,6 @@
 """Kernels against clouds on the circle, against the flow they describe, and against each other."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +24,8 @@ from haarflow.models.kernels import (
 )
 from haarflow.models.units import Custom, Dense, Perceptron, network
 
+TANGENT = eqx.filter_jit(tangent_kernel)
+SAID = eqx.filter_jit(network)
 XS = jnp.array([[0.3, -1.0], [0.5, 0.2], [2.0, 0.1], [-1.0, -0.7]])
 ANGLES = 2 * np.pi * (np.arange(4000) + 0.3) / 4000
 CIRCLE = np.sqrt(2) * np.column_stack([np.cos(ANGLES), np.sin(ANGLES)])  # |w|² as of a Gaussian in the plane
@@ -45,21 +48,21 @@ def test_the_tangent_kernel_of_relu_units_has_a_closed_form():
 
     neuron = Custom(unit, 3, 2, 1, lambda on_x, on_y: on_y + on_x)
     atoms = np.concatenate([np.column_stack([np.full(4000, a), 0.7 * CIRCLE]) for a in (1.5, -1.5)])
-    found = tangent_kernel(neuron, uniform(atoms), XS, XS[1:])
+    found = TANGENT(neuron, uniform(atoms), XS, XS[1:])
     np.testing.assert_allclose(found, relu_tangent(XS, XS[1:], output=1.5, scale=0.7), atol=5e-3)
 
 
 def test_the_tangent_kernel_says_how_outputs_move():
     ys = jnp.array([[1.0], [-1.0], [0.5], [2.0]])
-    velocity = Risk(SMOOTH, Sample(XS, ys)).variation(CLOUD).velocity
+    velocity = eqx.filter_jit(Risk(SMOOTH, Sample(XS, ys)).variation)(CLOUD).velocity
     new = jnp.array([[0.1, 0.9], [-2.0, 0.4]])
 
     def said(t):
         return network(SMOOTH, Cloud(CLOUD.atoms + t * velocity, CLOUD.weights), new)[:, 0]
 
-    moved = jax.jvp(said, (0.0,), (1.0,))[1]
-    gap = (network(SMOOTH, CLOUD, XS) - ys)[:, 0]
-    np.testing.assert_allclose(moved, -tangent_kernel(SMOOTH, CLOUD, new, XS) @ gap / 4, rtol=1e-12)
+    moved = jax.jit(lambda t: jax.jvp(said, (t,), (1.0,))[1])(0.0)
+    gap = (SAID(SMOOTH, CLOUD, XS) - ys)[:, 0]
+    np.testing.assert_allclose(moved, -TANGENT(SMOOTH, CLOUD, new, XS) @ gap / 4, rtol=1e-12)
 
 
 def test_kernel_regression_is_the_end_of_its_flow():
@@ -74,19 +77,20 @@ def test_kernel_regression_is_the_end_of_its_flow():
 def test_a_linearised_unit_is_right_to_first_order_and_keeps_its_anchors():
     tangent = Linearised(SMOOTH)
     here = tangent.anchored(CLOUD)
-    np.testing.assert_allclose(network(tangent, here, XS), network(SMOOTH, CLOUD, XS), rtol=1e-14)
+    np.testing.assert_allclose(SAID(tangent, here, XS), SAID(SMOOTH, CLOUD, XS), rtol=1e-14)
     shift = jnp.sin(jnp.arange(12.0)).reshape(3, 4)
 
     def gap(size):
         moved = Cloud(jnp.concatenate([size * shift, CLOUD.atoms], axis=1), CLOUD.weights)
-        truth = network(SMOOTH, Cloud(CLOUD.atoms + size * shift, CLOUD.weights), XS)
-        return float(jnp.abs(network(tangent, moved, XS) - truth).max())
+        truth = SAID(SMOOTH, Cloud(CLOUD.atoms + size * shift, CLOUD.weights), XS)
+        return float(jnp.abs(SAID(tangent, moved, XS) - truth).max())
 
     assert 3.8 < gap(1e-2) / gap(5e-3) < 4.2
     field = restrict(Descend(Risk(Scaled(tangent, 2.0), Sample(XS, jnp.ones((4, 1))))), tangent.projector)
-    velocity = field(jax.random.key(0), here).atoms
+    velocity = eqx.filter_jit(field)(jax.random.key(0), here).atoms
     np.testing.assert_array_equal(velocity[:, 4:], 0)
-    true = Descend(Risk(Scaled(SMOOTH, 2.0), Sample(XS, jnp.ones((4, 1)))))(jax.random.key(0), CLOUD).atoms
+    plain = Descend(Risk(Scaled(SMOOTH, 2.0), Sample(XS, jnp.ones((4, 1)))))
+    true = eqx.filter_jit(plain)(jax.random.key(0), CLOUD).atoms
     np.testing.assert_allclose(velocity[:, :4], true, rtol=1e-12)
 
 

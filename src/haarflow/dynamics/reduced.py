@@ -159,7 +159,7 @@ def _share_beyond(cut, d):
 
     steps, shares = np.polynomial.legendre.leggauss(48)
     width = jnp.maximum(np.sqrt(d) - cut, 0)[..., None]
-    places = cut[..., None] + width * jnp.asarray((1 + steps) / 2)
+    places = cut[..., None] + width * ((1 + steps) / 2).reshape(*np.ones(cut.ndim, int), -1)
     inside = jnp.clip(1 - places**2 / d, 0, 1) ** ((d - 3) / 2)
     return (width * inside) @ jnp.asarray(shares / 2) / (np.sqrt(d) * beta(0.5, (d - 1) / 2))
 

@@ -55,7 +55,7 @@ class LazyActive(Experiment):
     A mean over m particles times κ = m^{1 − γ}, with time slowed by κ², so that outputs move at the same speed for
     every γ: `θ' = −(1/κ) E[∇phi (κf − y)]`. Starts a = ±1 and w ~ N(0, I/d), each w with both signs of a: the output
     starts at zero. Inputs are uniform on the sphere of radius √d, the teacher is relu(x₁). Kernels are those of
-    infinite width in closed form, fitted with a small ridge; the plateau |P_{>1} σ|² is what no linear function catches,
+    infinite width in closed form, fitted with a small ridge; the plateau |P_{>1} σ|² is what linear functions miss,
     and kernels stay near it at n = d^1.5 for large d: an asymptotic statement, not an inequality. Test errors of a
     unit and of networks are exact, by the arc-cosine kernel.
 
