@@ -24,6 +24,7 @@ from haarflow.models.kernels import (
 )
 from haarflow.models.units import Custom, Dense, Perceptron, network
 
+ARCS = jax.jit(arc_cosine, static_argnames="degree")
 TANGENT = eqx.filter_jit(tangent_kernel)
 SAID = eqx.filter_jit(network)
 XS = jnp.array([[0.3, -1.0], [0.5, 0.2], [2.0, 0.1], [-1.0, -0.7]])
@@ -36,10 +37,10 @@ CLOUD = Cloud(
 
 
 def test_arc_cosine_kernels_are_those_of_infinitely_many_features():
-    wanted = feature_kernel(Dense(2, 1, "relu"), uniform(CIRCLE), XS, XS[:2])
-    np.testing.assert_allclose(arc_cosine(XS, XS[:2]), wanted, atol=1e-5)
+    wanted = eqx.filter_jit(feature_kernel)(Dense(2, 1, "relu"), uniform(CIRCLE), XS, XS[:2])
+    np.testing.assert_allclose(ARCS(XS, XS[:2]), wanted, atol=1e-5)
     steps = (np.asarray(XS) @ CIRCLE.T > 0).astype(float)
-    np.testing.assert_allclose(arc_cosine(XS, degree=0), steps @ steps.T / 4000, atol=1e-3)
+    np.testing.assert_allclose(ARCS(XS, XS, degree=0), steps @ steps.T / 4000, atol=1e-3)
 
 
 def test_the_tangent_kernel_of_relu_units_has_a_closed_form():
@@ -49,7 +50,7 @@ def test_the_tangent_kernel_of_relu_units_has_a_closed_form():
     neuron = Custom(unit, 3, 2, 1, lambda on_x, on_y: on_y + on_x)
     atoms = np.concatenate([np.column_stack([np.full(4000, a), 0.7 * CIRCLE]) for a in (1.5, -1.5)])
     found = TANGENT(neuron, uniform(atoms), XS, XS[1:])
-    np.testing.assert_allclose(found, relu_tangent(XS, XS[1:], output=1.5, scale=0.7), atol=5e-3)
+    np.testing.assert_allclose(found, jax.jit(relu_tangent)(XS, XS[1:], output=1.5, scale=0.7), atol=5e-3)
 
 
 def test_the_tangent_kernel_says_how_outputs_move():
@@ -66,7 +67,7 @@ def test_the_tangent_kernel_says_how_outputs_move():
 
 
 def test_kernel_regression_is_the_end_of_its_flow():
-    gram, cross = np.asarray(arc_cosine(XS)), np.asarray(arc_cosine(XS[:2] + 0.3, XS))
+    gram, cross = np.asarray(ARCS(XS, XS)), np.asarray(ARCS(XS[:2] + 0.3, XS))
     ys = np.array([1.0, -1.0, 0.5, 2.0])
     early, late = kernel_flow(gram, cross, ys, times=np.array([1e-7, 1e9]))
     np.testing.assert_allclose(early, 1e-7 * cross @ ys / 4, rtol=1e-6)
