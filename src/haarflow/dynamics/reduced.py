@@ -116,9 +116,9 @@ def reduced_start(
 
 def reduced_law(cloud: Cloud, frame: Float[np.ndarray, "d k"]) -> Cloud:
     """The particles (a, w) of a network as (a, s, r): w along an orthonormal frame, and the norm of the rest."""
-    frame = jnp.asarray(frame, cloud.atoms.dtype)
-    along = cloud.atoms[..., 1:] @ frame
-    rest = jnp.linalg.norm(cloud.atoms[..., 1:] - along @ frame.T, axis=-1, keepdims=True)
+    axes = jnp.asarray(frame, cloud.atoms.dtype)
+    along = cloud.atoms[..., 1:] @ axes
+    rest = jnp.linalg.norm(cloud.atoms[..., 1:] - along @ axes.T, axis=-1, keepdims=True)
     return Cloud(jnp.concatenate([cloud.atoms[..., :1], along, rest], axis=-1), cloud.weights)
 
 

@@ -126,7 +126,7 @@ class LazyActive(Experiment):
             steps=round(self.horizon / 0.2),
             progress=tell,
         )
-        found = {"moved": [], "gap": []}
+        found, wanted = {"moved": [], "gap": []}, np.zeros(())
         for name, gamma in SCALES.items():
             ends, straight = np.asarray(paths[name].cloud.atoms), np.asarray(paths[f"{name}, linearised"].cloud.atoms)
             found["moved"].append(np.sqrt(np.mean(np.sum((ends - np.asarray(starts.atoms)) ** 2, -1), -1)))

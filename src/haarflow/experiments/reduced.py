@@ -174,34 +174,38 @@ class Reduced(Experiment):
 
     def grid(self, key) -> dict[str, np.ndarray]:
         """The continuity equation of (s, r) on grids of smaller and smaller cells, against characteristics."""
-        d, span = 10, 2.0
-        energy, start = reduced_risk(SINGLE, d, nodes=6), reduced_start(d, outputs=(1.0,), along=10, across=2)
-        errors, masses, curve = [], [], np.ones((2, 1))
+        levels = []
         for level in range(self.refinements):
-            steps = 20 * 2**level
-            path = flow(
-                restrict(Descend(energy), np.diag([0.0, 1.0, 1.0])),
-                Heun(),
-                start,
-                key=key,
-                dt=span / steps,
-                steps=steps,
-                probes={"atoms": _atoms},
-                every=1,
-                progress=False,
-            )
-            box = Grid(BOX.low, BOX.high, [cells * 2**level for cells in BOX.cells])
-            laws = [Cloud(atoms, start.weights) for atoms in path.probes["atoms"]]
-            rows = _on_grid(energy, box, laws, d, span / steps, self.fault == "printed")
-            if not level:  # the printed term for comparison, always
-                curve = np.stack([rows.sum(1), _on_grid(energy, box, laws, d, span / steps, True).sum(1)])
-            masses.append(np.abs(rows.sum(1) - 1).max())
-            errors.append(_moments(box.centres, rows[-1]) - _moments(laws[-1].atoms[:, 1:], laws[-1].weights))
+            levels.append(self._level(key, level))
             tell((level + 1) / self.refinements)
+        each = {name: np.stack([found[name] for found in levels]) for name in ("error", "mass")}
+        return {"errors": each["error"], "mass": each["mass"], "curve": levels[0]["curve"]} | {
+            name: levels[-1][name] for name in ("densities", "characteristics", "weights")
+        }
+
+    def _level(self, key, level: int) -> dict[str, np.ndarray]:
+        """One grid; on the coarsest, for comparison, the mass with the printed term as well."""
+        d, dt, steps = 10, 0.1 / 2**level, 20 * 2**level
+        energy, start = reduced_risk(SINGLE, d, nodes=6), reduced_start(d, outputs=(1.0,), along=10, across=2)
+        path = flow(
+            restrict(Descend(energy), np.diag([0.0, 1.0, 1.0])),
+            Heun(),
+            start,
+            key=key,
+            dt=dt,
+            steps=steps,
+            probes={"atoms": _atoms},
+            every=1,
+            progress=False,
+        )
+        box = Grid(BOX.low, BOX.high, [cells * 2**level for cells in BOX.cells])
+        laws = [Cloud(atoms, start.weights) for atoms in path.probes["atoms"]]
+        rows = _on_grid(energy, box, laws, d, dt, self.fault == "printed")
+        mass = rows.sum(1)
         return {
-            "errors": np.array(errors),
-            "mass": np.array(masses),
-            "curve": curve,
+            "error": _moments(box.centres, rows[-1]) - _moments(laws[-1].atoms[:, 1:], laws[-1].weights),
+            "mass": np.abs(mass - 1).max(),
+            "curve": mass if level else np.stack([mass, _on_grid(energy, box, laws, d, dt, True).sum(1)]),
             "densities": rows[[0, steps // 4, steps]].reshape(3, *box.cells) / box.volume,
             "characteristics": path.probes["atoms"][:, :, 1:],
             "weights": np.asarray(start.weights),
@@ -261,7 +265,9 @@ class Reduced(Experiment):
             found["reduced"].append(ideal.probes["risk"])
             found["best"].append(optimum(risk, np.geomspace(0.05, 60, 301)[:, None]).value)
             tell((place + 1) / len(self.deltas))
-        return {name: np.array(values) for name, values in found.items()} | {"times": path.times}
+        return {name: np.array(values) for name, values in found.items()} | {
+            "times": self.dt * every * np.arange(len(found["sgd"][0]))
+        }
 
     def samples(self, data) -> np.ndarray:
         """Samples until a run with the most neurons has learnt, (runs, dims)."""
