@@ -66,6 +66,12 @@ from haarflow.dynamics.proximal import grid_quantiles as grid_quantiles
 from haarflow.dynamics.proximal import mirror_step as mirror_step
 from haarflow.dynamics.proximal import quantile_energy as quantile_energy
 from haarflow.dynamics.proximal import quantile_step as quantile_step
+from haarflow.dynamics.reduced import best_norm as best_norm
+from haarflow.dynamics.reduced import radial_risk as radial_risk
+from haarflow.dynamics.reduced import radial_unit as radial_unit
+from haarflow.dynamics.reduced import ramp_average as ramp_average
+from haarflow.dynamics.reduced import reduced_risk as reduced_risk
+from haarflow.dynamics.reduced import reduced_start as reduced_start
 from haarflow.dynamics.reduction import reduce as reduce
 from haarflow.dynamics.schemes import Adaptive as Adaptive
 from haarflow.dynamics.schemes import Euler as Euler
@@ -78,6 +84,7 @@ from haarflow.learning.data import Data as Data
 from haarflow.learning.data import Sample as Sample
 from haarflow.learning.data import Stream as Stream
 from haarflow.learning.data import Teacher as Teacher
+from haarflow.learning.data import TwoGaussians as TwoGaussians
 from haarflow.learning.data import folds as folds
 from haarflow.learning.data import load as load
 from haarflow.learning.deep import Deep as Deep
@@ -90,6 +97,7 @@ from haarflow.learning.risks import Penalty as Penalty
 from haarflow.learning.risks import Risk as Risk
 from haarflow.learning.sphere import ReluLimit as ReluLimit
 from haarflow.learning.sphere import ReluRisk as ReluRisk
+from haarflow.learning.sphere import angle_quadrature as angle_quadrature
 from haarflow.learning.sphere import known_and_rest as known_and_rest
 from haarflow.learning.sphere import relu_distance as relu_distance
 from haarflow.learning.sphere import relu_kernel as relu_kernel
@@ -117,6 +125,15 @@ from haarflow.measures.invariance import si_rmd as si_rmd
 from haarflow.measures.invariance import wi_bounds as wi_bounds
 from haarflow.measures.invariance import wi_distance as wi_distance
 from haarflow.measures.invariance import wi_rmd as wi_rmd
+from haarflow.models.kernels import Linearised as Linearised
+from haarflow.models.kernels import Scaled as Scaled
+from haarflow.models.kernels import arc_cosine as arc_cosine
+from haarflow.models.kernels import feature_kernel as feature_kernel
+from haarflow.models.kernels import kernel_flow as kernel_flow
+from haarflow.models.kernels import kernel_ridge as kernel_ridge
+from haarflow.models.kernels import relu_beyond_linear as relu_beyond_linear
+from haarflow.models.kernels import relu_tangent as relu_tangent
+from haarflow.models.kernels import tangent_kernel as tangent_kernel
 from haarflow.models.residual import Residual as Residual
 from haarflow.models.units import Bump as Bump
 from haarflow.models.units import Custom as Custom

@@ -103,5 +103,5 @@ def test_sizes_that_do_not_fit_are_refused():
         Dense(3, 1).action(swap, swap)
     with pytest.raises(Refusal, match=r"has 4 parameters; got atoms in R\^3"):
         network(Perceptron(2), uniform(np.ones((5, 3))), jnp.ones((1, 2)))
-    with pytest.raises(Refusal, match="An activation is one of cos, erf, relu, .*; got 'swish'"):
+    with pytest.raises(Refusal, match="An activation is one of cos, erf, ramp, .*; got 'swish'"):
         Dense(2, 2, "swish")

@@ -38,11 +38,12 @@ class Pairwise(Functional):
         together = jax.vmap(lambda theta: jax.vmap(lambda other: self.pair(theta, other))(cloud.atoms))(cloud.atoms)
         return alone, together
 
-    def variation(self, cloud):
-        def potential(theta):
-            return self.one_body(theta) + cloud.weights @ jax.vmap(lambda other: self.pair(theta, other))(cloud.atoms)
+    def at(self, theta: Float[Array, "p"], cloud: Cloud) -> Float[Array, ""]:
+        """Psi at one place, in the field of a cloud."""
+        return self.one_body(theta) + cloud.weights @ jax.vmap(lambda other: self.pair(theta, other))(cloud.atoms)
 
-        values, slopes = jax.vmap(jax.value_and_grad(potential))(cloud.atoms)
+    def variation(self, cloud):
+        values, slopes = jax.vmap(jax.value_and_grad(lambda theta: self.at(theta, cloud)))(cloud.atoms)
         return Variation(values, -slopes)
 
     @classmethod

@@ -1,8 +1,10 @@
 """ReLU students on the sphere, before training: starts and teachers."""
 
+import jax
 import numpy as np
 
 from haarflow.measures.clouds import Cloud, uniform
+from haarflow.models.units import Custom
 
 
 def unit_vectors(draw: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -33,3 +35,21 @@ def smooth_starts(draw: np.random.Generator, pairs: int, d: int) -> np.ndarray:
     known = np.sqrt(square)[:, None] * np.stack([np.cos(2 * np.pi * angle), np.sin(2 * np.pi * angle)], axis=1)
     ways = np.column_stack([known, np.sqrt(1 - square)])
     return np.concatenate([np.column_stack([sign * norm.ppf(v), ways]) for sign in (1, -1)])
+
+
+def neuron(d: int) -> Custom:
+    """The unit `a relu(<w, x>)` without a bias: theta is (a, w)."""
+    return Custom(_neuron, d + 1, d, 1, _beside)
+
+
+def _neuron(theta, x):
+    return theta[:1] * jax.nn.relu(theta[1:] @ x)
+
+
+def _beside(on_x, on_y):
+    return on_y + on_x
+
+
+def one_neuron(d: int) -> Cloud:
+    """The teacher `relu(x₁)`, as a cloud of one particle (a, w)."""
+    return uniform(np.eye(1, d + 1) + np.eye(1, d + 1, 1))

@@ -126,6 +126,27 @@ class Teacher(Data):
         return [cls(Dense(2, 2), cloud, 3, scale=4.0), cls(Dense(2, 2), cloud, 2, noise=0.1)]
 
 
+class TwoGaussians(Data):
+    """One pass over labels y = ±1, equally likely, with x ~ N(0, (1 + delta y)² I): no direction tells them apart."""
+
+    inputs: int
+    delta: Float[Array, ""] = eqx.field(converter=jnp.asarray)
+    size: int
+
+    def __check_init__(self):
+        refuse_unless_positive("A number of inputs", self.inputs)
+        refuse_unless_positive("A batch size", self.size)
+
+    def batch(self, key):
+        labels, inputs = jax.random.split(key)
+        ys = jax.random.rademacher(labels, (self.size, 1), self.delta.dtype)
+        return (1 + self.delta * ys) * jax.random.normal(inputs, (self.size, self.inputs), self.delta.dtype), ys
+
+    @classmethod
+    def examples(cls):
+        return [cls(3, 0.4, 5)]
+
+
 def refuse_unless_positive(owner: str, size: int | None):
     """A sentence, where a count is not at least one."""
     if size is not None and size < 1:

@@ -16,25 +16,15 @@ from jaxtyping import Array, Float
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional, Variation
 from haarflow.measures.clouds import Cloud, uniform
+from haarflow.models.kernels import arc
 
 _TINY = 1e-30
-
-
-@jax.custom_jvp
-def _arc(cosine):
-    angle = jnp.arccos(jnp.clip(cosine, -1, 1))
-    return jnp.sin(angle) + (jnp.pi - angle) * jnp.cos(angle)
-
-
-@_arc.defjvp
-def _(primals, tangents):
-    return _arc(*primals), (jnp.pi - jnp.arccos(jnp.clip(primals[0], -1, 1))) * tangents[0]
 
 
 def relu_kernel(atoms: Float[Array, "n p"], others: Float[Array, "m p"]) -> Float[Array, "n m"]:
     """`E phi(x, θ) phi(x, θ')` for every pair of particles."""
     (size, ways), (size_, ways_) = _polar(atoms), _polar(others)
-    return (atoms[:, 0] * size)[:, None] * (others[:, 0] * size_)[None, :] * _arc(ways @ ways_.T) / (2 * jnp.pi)
+    return (atoms[:, 0] * size)[:, None] * (others[:, 0] * size_)[None, :] * arc(ways @ ways_.T) / (2 * jnp.pi)
 
 
 def relu_distance(cloud: Cloud, other: Cloud) -> Float[Array, ""]:
@@ -130,7 +120,7 @@ class ReluLimit(Functional):
                 f"{teacher.p - 1} directions in R^{d}. Write a larger d, or ReluRisk(teacher)."
             )
         self.teacher = Cloud(jnp.pad(teacher.atoms, ((0, 0), (0, 1))), teacher.weights)
-        self.cosines, self.masses = (jnp.asarray(part) for part in _angles(rest, nodes))
+        self.cosines, self.masses = (jnp.asarray(part) for part in angle_quadrature(rest, nodes))
 
     def __call__(self, cloud):
         signed, atoms = _difference(cloud, self.teacher)
@@ -172,16 +162,17 @@ class ReluLimit(Functional):
         return [cls(uniform(jnp.array([[1.0, 0.3, -0.8], [-0.5, 1.0, 0.2]])), 7)]
 
 
-def known_and_rest(atoms: Float[Array, "n p"], frame: Float[Array, "d k"]) -> Float[Array, "n q"]:
+def known_and_rest(atoms: Float[Array, "*n p"], frame: Float[Array, "d k"]) -> Float[Array, "*n q"]:
     """Particles (a, w) as (a, s, r): w along the k columns of an orthonormal frame, and the length of the rest."""
-    known = atoms[:, 1:] @ frame
-    rest = jnp.sqrt(jnp.sum((atoms[:, 1:] - known @ frame.T) ** 2, axis=1) + _TINY)
-    return jnp.concatenate([atoms[:, :1], known, rest[:, None]], axis=1)
+    known = atoms[..., 1:] @ frame
+    rest = jnp.sqrt(jnp.sum((atoms[..., 1:] - known @ frame.T) ** 2, axis=-1, keepdims=True) + _TINY)
+    return jnp.concatenate([atoms[..., :1], known, rest], axis=-1)
 
 
-def _angles(m: int, nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """The cosine between two uniform directions of R^m: density `(1 − ξ²)^((m − 3)/2)`, by Gauss–Jacobi."""
+def angle_quadrature(dim: int, nodes: int) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, " q"]]:
+    """Nodes and shares of the cosine between two uniform directions of R^dim: `∝ (1 − ξ²)^{(dim − 3)/2}`."""
     from scipy.special import roots_jacobi
 
-    cosines, masses = roots_jacobi(nodes, (m - 3) / 2, (m - 3) / 2)
-    return cosines, masses / masses.sum()
+    power = (dim - 3) / 2
+    cosines, shares = roots_jacobi(nodes, power, power)
+    return cosines, shares / shares.sum()

@@ -1,0 +1,216 @@
+"""Kernels that networks are or become: random features, tangent kernels, their closed forms, and linearised models.
+
+The kernel of a law mu of features is `K(x, x') = ∫ phi(x, θ)·phi(x', θ) mu(dθ)`; the tangent kernel is the same of the
+features `∇phi(x, θ)`. For ReLU units with w ~ N(0, I) both are arc-cosine kernels: with φ the angle between x and x',
+
+    E 1(<w,x> > 0) 1(<w,x'> > 0)  =  (π − φ) / 2π,          E relu(<w,x>) relu(<w,x'>)  =  |x||x'| arc(cos φ) / 2π.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from haarflow.errors import Refusal
+from haarflow.measures.clouds import Cloud
+from haarflow.models.units import Dense, Perceptron, Unit, refuse_unless_particles
+
+
+@jax.custom_jvp
+def arc(cosine):
+    """`sin φ + (π − φ) cos φ` as a function of cos φ, with its finite slope at both ends."""
+    cosine = jnp.clip(cosine, -1, 1)
+    return jnp.sqrt(1 - cosine**2) + (jnp.pi - jnp.arccos(cosine)) * cosine
+
+
+@arc.defjvp
+def _(primals, tangents):
+    return arc(*primals), (jnp.pi - jnp.arccos(jnp.clip(primals[0], -1, 1))) * tangents[0]
+
+
+def arc_cosine(
+    xs: Float[Array, "b d"], others: Float[Array, "e d"] | None = None, *, degree: int = 1
+) -> Float[Array, "b e"]:
+    """`E σ(<w,x>) σ(<w,x'>)` for w ~ N(0, I): σ the step (degree 0) or the ReLU (degree 1)."""
+    if degree not in (0, 1):
+        raise Refusal(f"An arc-cosine kernel has degree 0 (steps) or 1 (ReLU); got {degree}. Write degree=1.")
+    others = xs if others is None else others
+    sizes, sizes_ = jnp.linalg.norm(xs, axis=1), jnp.linalg.norm(others, axis=1)
+    scale = sizes[:, None] * sizes_[None, :]
+    cosine = jnp.clip(xs @ others.T / jnp.where(scale > 0, scale, 1), -1, 1)
+    if degree == 0:
+        return (jnp.pi - jnp.arccos(cosine)) / (2 * jnp.pi)
+    return scale * arc(cosine) / (2 * jnp.pi)
+
+
+def relu_tangent(
+    xs: Float[Array, "b d"],
+    others: Float[Array, "e d"] | None = None,
+    *,
+    output: float | Array = 1.0,
+    scale: float | Array = 1.0,
+) -> Float[Array, "b e"]:
+    """The tangent kernel of infinitely many units `a relu(<w, x>)`: w ~ N(0, scale² I), a of mean square output².
+
+    `E relu relu + output² <x, x'> E step step`: outputs and weights learn. For a bias append a one to the inputs.
+    """
+    others = xs if others is None else others
+    return scale**2 * arc_cosine(xs, others) + output**2 * (xs @ others.T) * arc_cosine(xs, others, degree=0)
+
+
+def relu_beyond_linear(d: int) -> float:
+    """`|P_{>1} relu|²`: what no linear function catches of relu(<w, x>), |w| = 1, x uniform on the sphere of radius √d.
+
+    It is `¼ − (E relu)²`, and `¼ − 1/2π` in high dimension.
+    """
+    from scipy.special import gammaln
+
+    mean = np.sqrt(d) * np.exp(gammaln(d / 2) - gammaln((d + 1) / 2)) / (2 * np.sqrt(np.pi))
+    return float(0.25 - mean**2)
+
+
+def feature_kernel(
+    unit: Unit, cloud: Cloud, xs: Float[Array, "b d"], others: Float[Array, "e d"] | None = None
+) -> Float[Array, "b e"]:
+    """`∫ phi(x, θ)·phi(x', θ) dmu`: random features, if the cloud is drawn from a law and only outputs learn."""
+    refuse_unless_particles(unit, cloud)
+    here = unit.many(cloud.atoms, xs)
+    there = here if others is None else unit.many(cloud.atoms, others)
+    return jnp.einsum("n,ncb,nce->be", cloud.weights, here, there)
+
+
+def tangent_kernel(
+    unit: Unit, cloud: Cloud, xs: Float[Array, "b d"], others: Float[Array, "e d"] | None = None
+) -> Float[Array, "b e"]:
+    """`∫ ∇phi(x, θ)·∇phi(x', θ) dmu` by autodiff: how fast the network at x learns from x', for one output.
+
+    Under the Wasserstein flow `θ' = −∇Psi`, the outputs of the network move by `f' = −E[K(·, X)(f − Y)(X)]`.
+    """
+    refuse_unless_particles(unit, cloud)
+    if unit.outputs != 1:
+        raise Refusal(f"A tangent kernel is that of one output; got a unit with {unit.outputs}. Write outputs=1.")
+
+    def slopes(points):
+        def one(theta, x):
+            return unit.many(theta[None], x[None])[0, 0, 0]
+
+        return jax.vmap(lambda theta: jax.vmap(lambda x: jax.grad(one)(theta, x))(points))(cloud.atoms)
+
+    here = slopes(xs)
+    there = here if others is None else slopes(others)
+    return jnp.einsum("n,nbp,nep->be", cloud.weights, here, there)
+
+
+def kernel_ridge(
+    gram: Float[np.ndarray, "b b"], ys: Float[np.ndarray, " b"], *, ridge: float = 0.0
+) -> Float[np.ndarray, " b"]:
+    """The dual weights `(K + ridge I)⁻¹ y` of kernel ridge regression: predictions are `K(·, xs) @ weights`."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    gram = np.asarray(gram, float)
+    shifted = gram + ridge * np.eye(len(gram))
+    try:
+        return cho_solve(cho_factor(shifted, lower=True, overwrite_a=True), np.asarray(ys, float))
+    except LinAlgError:
+        raise Refusal(
+            f"Kernel ridge regression needs a positive definite K + ridge I; got {len(gram)} inputs and ridge={ridge:g}"
+            " with a singular one. Write a larger ridge, for example 1e-6 * np.trace(K) / len(K)."
+        ) from None
+
+
+def kernel_flow(
+    gram: Float[np.ndarray, "b b"],
+    cross: Float[np.ndarray, "e b"],
+    ys: Float[np.ndarray, " b"],
+    *,
+    times: Float[np.ndarray, " k"],
+) -> Float[np.ndarray, "k e"]:
+    """What a linearised model says on e new inputs while it learns, from zero: `f' = −K(·, xs)(f − ys)/b`.
+
+    The half square loss on the b inputs of `gram`; at late times this is kernel regression without ridge.
+    """
+    values, vectors = np.linalg.eigh(np.asarray(gram, float) / len(ys))
+    values = np.maximum(values, 0.0)
+    # (1 − exp(−λt))/λ, which is t where λ is zero
+    small = values < 1e-14 * values.max(initial=1.0)
+    rates = np.where(small, 1.0, values)
+    reached = np.where(small, np.asarray(times)[:, None], -np.expm1(-np.outer(times, rates)) / rates)
+    dual = (reached * (vectors.T @ np.asarray(ys, float))) @ vectors.T
+    return dual @ np.asarray(cross, float).T / len(ys)
+
+
+class Scaled(Unit):
+    """`scale · phi`: with scale √n over the mean of n particles the network is a sum over √n, the lazy scaling."""
+
+    unit: Unit
+    scale: Float[Array, ""] = eqx.field(converter=jnp.asarray)
+
+    @property
+    def dim(self):
+        return self.unit.dim
+
+    @property
+    def inputs(self):
+        return self.unit.inputs
+
+    @property
+    def outputs(self):
+        return self.unit.outputs
+
+    def __call__(self, theta, x):
+        return self.scale * self.unit(theta, x)
+
+    def many(self, thetas, xs):
+        return self.scale * self.unit.many(thetas, xs)
+
+    def joint(self, on_x, on_y):
+        return self.unit.joint(on_x, on_y)
+
+    @classmethod
+    def examples(cls):
+        return [cls(Perceptron(3, 2, "tanh"), 1.7)]
+
+
+class Linearised(Unit):
+    """`phi(x, θ₀) + ∇phi(x, θ₀)·δ`: a particle is (δ, θ₀), and learns δ alone when restricted to `projector`."""
+
+    unit: Unit
+
+    @property
+    def dim(self):
+        return 2 * self.unit.dim
+
+    @property
+    def inputs(self):
+        return self.unit.inputs
+
+    @property
+    def outputs(self):
+        return self.unit.outputs
+
+    @property
+    def projector(self) -> Float[np.ndarray, "p p"]:
+        """Onto the displacements: `restrict(field, unit.projector)` leaves the anchors θ₀ where they are."""
+        return np.diag(np.repeat([1.0, 0.0], self.unit.dim))
+
+    def anchored(self, cloud: Cloud) -> Cloud:
+        """The particles of a cloud as anchors, without displacement: the same network, to first order from there."""
+        return Cloud(jnp.concatenate([jnp.zeros_like(cloud.atoms), cloud.atoms], axis=-1), cloud.weights)
+
+    def __call__(self, theta, x):
+        p = self.unit.dim
+        value, slope = jax.jvp(lambda anchor: self.unit(anchor, x), (theta[p:],), (theta[:p],))
+        return value + slope
+
+    def many(self, thetas, xs):
+        p = self.unit.dim
+        value, slope = jax.jvp(lambda anchors: self.unit.many(anchors, xs), (thetas[:, p:],), (thetas[:, :p],))
+        return value + slope
+
+    def joint(self, on_x, on_y):
+        return 2 * self.unit.joint(on_x, on_y)
+
+    @classmethod
+    def examples(cls):
+        return [cls(Perceptron(2, 1, "tanh")), cls(Dense(2, 2, "softplus"))]
