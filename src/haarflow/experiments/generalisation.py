@@ -297,7 +297,8 @@ class Generalisation(Experiment):
             slopes(right, self.sizes, series, fit=False)
             right.plot(self.sizes, data["total"].mean(0), color=INK, linewidth=2.4, label="excess risk")
             reference(right, self.sizes, -0.5, float(data["total"].mean(0)[0] * 1.5), label="slope −1/2")
-            right.set(xlabel="samples L", ylabel="mean error")
+            lowest = min(row.min() for row in series.values())
+            right.set(xlabel="samples L", ylabel="mean error", ylim=(lowest / 30, None))
             right.legend(loc="lower left")
 
         caption = (
@@ -315,7 +316,8 @@ class Generalisation(Experiment):
             widths = np.array(self.widths)
             gap = data["width/gap"].mean(0)
             objective = {"excess risk": data["width/excess"].mean(0), "objective above its minimum": gap}
-            slopes(left, widths, {name: np.where(row > 0, row, np.nan) for name, row in objective.items()}, fit=False)
+            above_zero = {n: np.where(np.minimum.accumulate(row) > 0, row, np.nan) for n, row in objective.items()}
+            slopes(left, widths, above_zero, fit=False)
             bound = data["width/one draw"].mean() / widths
             left.plot(widths, bound, linestyle=(0, (4, 3)), color=MUTED, label="what n draws cost")
             left.axhline(data["width/convex"].mean(), color=INK, linewidth=1, label="empirical minimiser")
