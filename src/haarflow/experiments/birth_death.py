@@ -53,8 +53,8 @@ BOWLS = {
 FITNESS, SHARES = np.array([0.0, 0.5, 2.0]), np.array([0.2, 0.3, 0.5])
 TARGET = ((1.0, -2.0, 0.5), (-2.0, 0.0, 1.0), (1.0, 2.0, 0.5))  # coefficient, centre, variance
 BOX = 14.0  # the length of the line over which the mixture's risk is integrated, with spectral accuracy
-MIXTURE = ("plain descent", "weights", "cloning", "re-injection")
-LESSON = ("plain descent", "weights", "birth–death", "birth–death, each twice")
+MIXTURE: tuple[str, ...] = ("plain descent", "weights", "cloning", "re-injection")
+LESSON: tuple[str, ...] = ("plain descent", "weights", "birth–death", "birth–death, each twice")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 5)), (0, (2, 3)), "-")  # for curves that lie on each other
 EARLY = 4.0  # the time at which students with growth are compared with those without
 
@@ -441,8 +441,8 @@ def _moments(clouds: Cloud):
     return jax.vmap(one)(clouds)
 
 
-def _target(xs):
-    return sum(c * np.exp(-((xs - m) ** 2) / (2 * v)) for c, m, v in TARGET)
+def _target(xs) -> np.ndarray:
+    return np.sum([c * np.exp(-((xs - m) ** 2) / (2 * v)) for c, m, v in TARGET], axis=0)
 
 
 def mixture_risk(points: int = 24) -> Risk:

@@ -170,7 +170,7 @@ class Propagation(Experiment):
         times = next(iter(paths.values())).times[0]
         limit = quadratic_flow(jnp.asarray(START), jnp.asarray(TARGET), times=jnp.asarray(times))
         found = {name: path.probes["risk"] for name, path in paths.items()}
-        return found | {"times": times, "limit": _norms(np.asarray(limit - TARGET)) / 2}
+        return found | {"times": times, "limit": _norms(np.asarray(limit) - TARGET) / 2}
 
     def slopes(self, data) -> dict[str, Slope]:
         """Every slope with its band."""
