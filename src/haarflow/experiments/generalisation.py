@@ -322,7 +322,7 @@ class Generalisation(Experiment):
             left.plot(widths, bound, linestyle=(0, (4, 3)), color=MUTED, label="what n draws cost")
             left.axhline(data["width/convex"].mean(), color=INK, linewidth=1, label="empirical minimiser")
             left.axvline(np.sqrt(self.middle()), color=MUTED, linewidth=1, linestyle=":")
-            left.set(xlabel=f"neurons n  (dotted: √L, L = {self.middle()})", ylabel="mean error")
+            left.set(xlabel=f"neurons n  (dotted: √L, L = {self.middle()})", ylabel="mean error", ylim=(1e-7, None))
             left.legend()
             for order, (size, rows) in enumerate(zip(self._two(), data["penalty"], strict=True)):
                 right.plot(
