@@ -122,9 +122,12 @@ def _outputs(unit: Unit, atoms, xs):
 
 
 def _short(program: Program) -> Program:
-    """The same program in at most n + 1 rows, up to a constant: a rotation of the rows changes no length."""
+    """A very tall program in n + 1 rows, up to a constant: a rotation of the rows changes no length.
+
+    The rows of the corner are of many sizes, which the solver likes less: so only where it saves much.
+    """
     m, n = program.features.shape
-    if m <= n + 1:
+    if m <= 4 * (n + 1):
         return program
     corner = np.asarray(np.linalg.qr(np.column_stack([program.features, program.targets]), mode="r"))
     return program._replace(features=corner[:, :n], targets=corner[:, n])
