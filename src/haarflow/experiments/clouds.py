@@ -15,7 +15,7 @@ from haarflow.runs.progress import tell
 TEACHERS = ("arbitrary", "weak", "strong")
 STARTS = {"WI": "weakly invariant start", "SI": "strongly invariant start"}
 FILMED = ("arbitrary", "WI")
-FRAMES = 40
+FRAMES = 30
 # Coordinates of Z = R^{2×2}: two along E^G, two across it. The swap of coordinates changes the sign of the last two.
 AXES = np.array([(1, 0, 0, 1), (0, 1, 1, 0), (1, 0, 0, -1), (0, 1, -1, 0)]) / np.sqrt(2)
 ALONG = ("along E^G, (z11 + z22)/√2", "along E^G, (z12 + z21)/√2")

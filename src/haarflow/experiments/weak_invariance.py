@@ -44,7 +44,7 @@ class WeakInvariance(Experiment):
     The law is 1/N at a fixed flow time as N grows. FA keeps the asymmetry of its start, and that of DA fluctuates with
     its random elements: both scatter by their own size from run to run, so that ten repetitions know a slope to ±0.3
     only. Quick mode therefore looks at flow time 25 (half a horizon, by when plain training has reached 98% of its
-    asymmetry) with eighty repetitions, which know it to about ±0.13. Slopes are of means over repetitions, from N =
+    asymmetry) with sixty repetitions, which know it to about ±0.15. Slopes are of means over repetitions, from N =
     100 on. At the published flow time 1000 the constant of DA with an arbitrary teacher still grows between N = 100
     and 500, where a step of 50/N is not small (N |f − Qf|² is 0.025, 0.033, 0.05, 0.09 ± 0.02 at N = 100, 200, 500,
     1000): its slope there is near −0.6, and in full mode that verdict may fail.
@@ -53,7 +53,7 @@ class WeakInvariance(Experiment):
     tour_included: ClassVar[bool] = True
 
     sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (100, 500, 1000)
-    repetitions: Count = 80
+    repetitions: Count = 60
     alpha: Positive = 50.0
     tau: NonNegative = 1e-4
     temperature: NonNegative = 1e-6
