@@ -10,7 +10,7 @@ demo: .venv/ready
 	$(BIN)/haarflow reproduce --tour --out $(OUT)
 
 test: .venv/ready
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -m slow

@@ -137,6 +137,7 @@ def test_the_quadratic_risk_is_the_mean_over_gaussian_inputs():
     np.testing.assert_allclose(QuadraticRisk(target)(cloud), mass @ (outputs - labels) ** 2 / 2, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_particles_follow_the_matrix_at_every_width():
     """Heun's error at this step is 1e-5."""
     cloud, begun = uniform(jax.random.normal(KEY, (7, 4)) / 2), {"probes": {"S": _second}, "every": 50}

@@ -49,6 +49,7 @@ def test_a_quantile_step_lowers_the_energy_by_at_least_its_distance():
     assert (np.diff(moved) > 0).all()
 
 
+@pytest.mark.slow
 def test_entropic_steps_have_the_moments_of_the_closed_form():
     """To 1e-4, with a blur of 0.06: without its correction the blur alone would add 1e-3 to the deviation."""
     moved = entropic_step(Penalty(1.0), LINE, LINE.normal(0.7, 0.5), temperature=0.4, tau=0.1, blur=0.06)

@@ -2,8 +2,9 @@
 
 Threefry-2x32 with 13 rounds, unrolled, hashes the counter (particle, coordinate) under the step's key into two 32-bit
 words; the radius and the cosine of Box and Muller turn them into one standard normal. So the noise of a particle does
-not depend on how many other particles there are, on blocks or on shards. It is made in float32 (tails to 6.7 sigma)
-for every precision: runs in float32 and in float64 share their noise exactly, and float64 pays a third for it.
+not depend on how many other particles there are, on blocks or on shards. The same words serve float32 and float64
+(tails to 6.7 sigma), so that runs in both precisions share their noise up to rounding; and each is made in its own
+precision, since compiled programs round float32 differently, which float64 runs would see.
 """
 
 import math
@@ -79,15 +80,16 @@ def gaussian(
     particles = positions // np.uint32(p) + jnp.asarray(first, jnp.uint32)
     words = threefry(jax.random.key_data(key), particles, positions % np.uint32(p), rounds=_ROUNDS)
     radius_word, angle_word = words
-    uniform = (radius_word.astype(jnp.float32) + 0.5) * 2.0**-32
-    return (jnp.sqrt(-2 * jnp.log(uniform)) * _cosine(angle_word)).reshape(n, p).astype(dtype)
+    uniform = (radius_word.astype(dtype) + 0.5) * 2.0**-32
+    return (jnp.sqrt(-2 * jnp.log(uniform)) * _cosine(angle_word, dtype)).reshape(n, p)
 
 
-def _cosine(word: UInt32[Array, "m"]) -> Float[Array, "m"]:
+def _cosine(word: UInt32[Array, "m"], dtype) -> Float[Array, "m"]:
     """The cosine of a uniform angle: one bit for the sign, 31 for the angle in [0, π/2), by its Taylor series."""
-    angle = (word >> np.uint32(1)).astype(jnp.int32).astype(jnp.float32) * (math.pi / 2**32)
+    angle = (word >> np.uint32(1)).astype(jnp.int32).astype(dtype) * (math.pi / 2**32)
     square = angle * angle
+    terms = 8 if dtype == jnp.float32 else 12
     value = jnp.zeros_like(square)
-    for k in reversed(range(8)):
+    for k in reversed(range(terms)):
         value = value * square + (-1) ** k / math.factorial(2 * k)
     return jnp.where((word & np.uint32(1)) == np.uint32(1), -value, value)
