@@ -11,6 +11,12 @@ from pathlib import Path
 import pytest
 
 TOYS = Path(__file__).parents[1] / "toys"
+HEARING = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from haarflow.cli import main
+main()
+"""
 
 
 def environment(tmp_path, **more):
@@ -18,8 +24,8 @@ def environment(tmp_path, **more):
 
 
 def start(words, env):
-    """A command in a process group of its own."""
-    command = [sys.executable, "-m", "haarflow", *words]
+    """A command in a process group of its own, which hears Ctrl-C even where the tests themselves do not."""
+    command = [sys.executable, "-c", HEARING, *words]
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
