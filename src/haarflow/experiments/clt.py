@@ -282,7 +282,7 @@ class Clt(Experiment):
             errors = data["quadratic/found"] / np.array(self.sizes)[:, None]
             series = {f"t = {TIMES[i]:g}": errors[:, i] for i in (0, 3, 5, 9)}
             slopes(right, self.sizes, series, xlabel="particles n", ylabel=r"$\mathrm{E}\,|f_n(t) - f(t)|^2$")
-            reference(right, self.sizes, -1, float(errors[0].min() / 2))
+            reference(right, self.sizes, -1.0, float(errors[0].min() / 2))
             right.legend(title="slope", loc="center left", bbox_to_anchor=(0.0, 0.4))
 
         caption = (
