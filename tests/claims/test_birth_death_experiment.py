@@ -29,32 +29,18 @@ def test_the_replicator_holds_and_a_rate_a_tenth_too_high_is_seen():
 
 
 @pytest.fixture(scope="module")
-def pieces():
-    experiment = BirthDeathDynamics(**SMALL)
-    return {part: dict(experiment.run(KEY, part)) for part in experiment.parts()}
-
-
-def _lost(experiment, pieces):
-    data = dict(experiment.gather({part: dict(piece) for part, piece in pieces.items()}))
-    return data, {claim for claim, check in experiment.verdict(data).items() if not check.holds}
+def rehearsal(rehearse):
+    return rehearse(BirthDeathDynamics, KEY, **SMALL)
 
 
 @pytest.mark.slow
-def test_the_closed_forms_hold_and_the_record_draws_itself(pieces):
+def test_the_closed_forms_hold_and_the_record_draws_itself(rehearsal):
     """The mixture and the students are too short here to be judged."""
-    from matplotlib.figure import Figure
-
-    experiment = BirthDeathDynamics(**SMALL)
-    data, lost = _lost(experiment, pieces)
-    assert not [claim for claim in lost if claim.startswith(CLOSED)]
-    assert len(experiment.figures(data)) > 10
-    for panel in experiment.panels(data):
-        panel.draw(Figure())
+    assert not [claim for claim in rehearsal.lost() if claim.startswith(CLOSED)]
+    assert len(rehearsal.shown()) > 10
 
 
 @pytest.mark.slow
-def test_half_the_growth_is_seen(pieces):
-    experiment = BirthDeathDynamics(**SMALL, fault="half growth")
-    again = {part: dict(experiment.run(KEY, part)) for part in ("Gaussian", "replicator", "rate")}
-    _, lost = _lost(experiment, pieces | again)
+def test_half_the_growth_is_seen(rehearsal):
+    lost = rehearsal.lost("half growth", ("Gaussian", "replicator", "rate"))
     assert all(any(claim.startswith(seen) for claim in lost) for seen in CLOSED)

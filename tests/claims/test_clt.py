@@ -42,32 +42,18 @@ def test_quadratic_units_deviate_as_stated_and_half_the_noise_is_seen():
 
 
 @pytest.fixture(scope="module")
-def pieces():
-    experiment = Clt(**SMALL)
-    return {part: dict(experiment.run(KEY, part)) for part in experiment.parts()}
-
-
-def _lost(experiment, pieces):
-    data = dict(experiment.gather({part: dict(piece) for part, piece in pieces.items()}))
-    return data, {claim for claim, check in experiment.verdict(data).items() if not check.holds}
+def rehearsal(rehearse):
+    return rehearse(Clt, KEY, **SMALL)
 
 
 @pytest.mark.slow
-def test_the_verdicts_hold_and_the_record_draws_itself(pieces):
-    from matplotlib.figure import Figure
-
-    experiment = Clt(**SMALL)
-    data, lost = _lost(experiment, pieces)
-    assert not lost
-    assert all(number == number for number in experiment.figures(data).values())
-    for panel in experiment.panels(data):
-        panel.draw(Figure())
+def test_the_verdicts_hold_and_the_record_draws_itself(rehearsal):
+    assert not rehearsal.lost()
+    assert rehearsal.shown()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", SEEN)
-def test_a_planted_mistake_is_seen(fault, pieces):
-    experiment = Clt(**SMALL, fault=fault)
-    again = {} if fault == "start level" else {"quadratic": dict(experiment.run(KEY, "quadratic"))}
-    _, lost = _lost(experiment, pieces | again)
+def test_a_planted_mistake_is_seen(fault, rehearsal):
+    lost = rehearsal.lost(fault, () if fault == "start level" else ("quadratic",))
     assert all(any(claim.startswith(seen) for claim in lost) for seen in SEEN[fault])

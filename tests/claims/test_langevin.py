@@ -33,12 +33,7 @@ def test_the_law_keeps_its_sandwich_and_its_rate():
 
 
 @pytest.mark.slow
-def test_every_verdict_holds_at_a_small_size():
-    from matplotlib.figure import Figure
-
-    experiment = Langevin(sizes=(16, 128), repetitions=96, dt=0.02, cells=120, particles=20000)
-    data = dict(experiment.gather({part: dict(experiment.run(KEY, part)) for part in experiment.parts()}))
-    for claim, check in experiment.verdict(data).items():
-        assert check.holds, (claim, check.value)
-    for panel in experiment.panels(data):
-        panel.draw(Figure())
+def test_every_verdict_holds_at_a_small_size(rehearse):
+    rehearsal = rehearse(Langevin, KEY, sizes=(16, 128), repetitions=96, dt=0.02, cells=120, particles=20000)
+    assert not rehearsal.lost()
+    assert rehearsal.shown()

@@ -83,6 +83,5 @@ def test_one_neuron_learns_from_d_log_d_samples():
 
 
 @pytest.mark.slow
-def test_the_quick_run_holds():
-    experiment = LazyActive()
-    assert lost(experiment, {part: dict(experiment.run(KEY, part)) for part in experiment.parts()}) == []
+def test_the_quick_run_holds(rehearse):
+    assert not rehearse(LazyActive, KEY).lost()

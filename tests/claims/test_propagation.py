@@ -12,7 +12,7 @@ SEEN = {
     "square loss": {"one-pass: sup |R", "multi-pass: sup |R", "one-pass, M = ratio / s: sup ‖f"},
     "wide start": {"sup |R_M − R|, in M", "sup ‖f_M − f‖, in M", "sample, then flow deviates"},
 }
-AGAIN = {"square loss": "descents", "wide start": "width"}
+AGAIN = {"square loss": ("descents",), "wide start": ("width",)}
 
 
 def _stated(experiment, width=-0.5, step=0.5):
@@ -54,31 +54,18 @@ def test_small_steps_are_near_the_limit_and_twice_the_speed_is_seen():
 
 
 @pytest.fixture(scope="module")
-def pieces():
-    experiment = Propagation(**SMALL)
-    return {part: dict(experiment.run(KEY, part)) for part in experiment.parts()}
-
-
-def _lost(experiment, pieces):
-    data = dict(experiment.gather({part: dict(piece) for part, piece in pieces.items()}))
-    return data, {claim for claim, check in experiment.verdict(data).items() if not check.holds}
+def rehearsal(rehearse):
+    return rehearse(Propagation, KEY, **SMALL)
 
 
 @pytest.mark.slow
-def test_the_verdicts_hold_and_the_record_draws_itself(pieces):
-    from matplotlib.figure import Figure
-
-    experiment = Propagation(**SMALL)
-    data, lost = _lost(experiment, pieces)
-    assert not lost
-    assert all(number == number for number in experiment.figures(data).values())
-    for panel in experiment.panels(data):
-        panel.draw(Figure())
+def test_the_verdicts_hold_and_the_record_draws_itself(rehearsal):
+    assert not rehearsal.lost()
+    assert rehearsal.shown()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", SEEN)
-def test_a_planted_mistake_is_seen(fault, pieces):
-    experiment = Propagation(**SMALL, fault=fault)
-    _, lost = _lost(experiment, pieces | {AGAIN[fault]: dict(experiment.run(KEY, AGAIN[fault]))})
+def test_a_planted_mistake_is_seen(fault, rehearsal):
+    lost = rehearsal.lost(fault, AGAIN[fault])
     assert all(any(claim.startswith(seen) for claim in lost) for seen in SEEN[fault])

@@ -21,13 +21,8 @@ def test_the_closed_form_is_of_first_order_and_rests_at_its_fixed_point(fault, r
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["none", "double speed"])
-def test_the_verdicts_hold_and_see_what_is_planted(fault):
-    from matplotlib.figure import Figure
-
-    experiment = Proximal(steps=(8, 16, 32), quantiles=32, cells=200, atoms=10, fault=fault)
-    data = dict(experiment.gather({part: dict(experiment.run(KEY, part)) for part in experiment.parts()}))
-    lost = {claim for claim, check in experiment.verdict(data).items() if not check.holds}
+def test_the_verdicts_hold_and_see_what_is_planted(fault, rehearse):
+    rehearsal = rehearse(Proximal, KEY, steps=(8, 16, 32), quantiles=32, cells=200, atoms=10, fault=fault)
     orders = {f"{form}: order in tau between 0.85 and 1.15" for form in FORMS}
-    assert orders <= lost if fault == "double speed" else not lost
-    for panel in experiment.panels(data):
-        panel.draw(Figure())
+    assert orders <= rehearsal.lost() if fault == "double speed" else not rehearsal.lost()
+    assert rehearsal.shown()

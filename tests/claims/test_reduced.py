@@ -66,7 +66,5 @@ def test_few_neurons_learn_from_samples_like_d(rest):
 
 
 @pytest.mark.slow
-def test_the_quick_run_holds():
-    experiment = Reduced()
-    data = experiment.gather({part: dict(experiment.run(KEY, part)) for part in experiment.parts()})
-    assert [claim for claim, check in experiment.verdict(data).items() if not check.holds] == []
+def test_the_quick_run_holds(rehearse):
+    assert not rehearse(Reduced, KEY).lost()

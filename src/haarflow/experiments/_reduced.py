@@ -6,14 +6,12 @@ import numpy as np
 
 from haarflow.runs.experiment import Panel
 
-DASHED = (0, (4, 3))
-
 
 def over_dimensions(experiment: Any, data: Any) -> Panel:
     """Risk against samples per dimension, and samples and neurons against d."""
 
     def draw(figure):
-        from haarflow.runs.style import INK, MUTED, colour, marker, reference, slopes
+        from haarflow.runs.style import DASHED, INK, MUTED, colour, marker, reference, slopes
 
         left, right = figure.subplots(1, 2, width_ratios=(1.3, 1))
         times, limits = data["limit/times"], dict(zip(data["limit/dims"].tolist(), data["limit/risks"], strict=True))
@@ -80,7 +78,7 @@ def mass(experiment: Any, data: Any) -> Panel:
     """The density on the grid with its characteristics, and its mass with and without the printed term."""
 
     def draw(figure):
-        from haarflow.runs.style import INK, colour
+        from haarflow.runs.style import DASHED, INK, colour
 
         axes = figure.subplots(1, 4, width_ratios=(1, 1, 1, 1.25))
         steps = data["grid/characteristics"].shape[0] - 1
@@ -118,7 +116,7 @@ def gaussians(experiment: Any, data: Any) -> Panel:
 
     def draw(figure):
         from haarflow.experiments.reduced import PUBLISHED, SCANNED
-        from haarflow.runs.style import INK, MUTED, colour, marker
+        from haarflow.runs.style import DASHED, INK, MUTED, colour, marker
 
         left, right = figure.subplots(1, 2)
         left.plot(SCANNED, data["optima/single"][:, 0], color=colour("EA"), marker="s", label="best single norm")

@@ -353,7 +353,7 @@ class BirthDeathDynamics(Experiment):
 
     def _rate_panel(self, data):
         def draw(figure):
-            from haarflow.runs.style import INK, MUTED, colour, marker
+            from haarflow.runs.style import DASHED, INK, MUTED, colour, marker
 
             left, right = figure.subplots(1, 2)
             times = data["rate/times"][1:]
@@ -361,7 +361,7 @@ class BirthDeathDynamics(Experiment):
                 p, paint = order + 1, colour("", order)
                 left.plot(times, values[1:], color=paint, label=f"p = {p}")
                 stated = p / (2 * data["rate/alpha"] * times)
-                left.plot(times, stated, color=MUTED, linestyle=(0, (4, 3)), label="p / 2αt" if order else None)
+                left.plot(times, stated, color=MUTED, linestyle=DASHED, label="p / 2αt" if order else None)
             left.set(xscale="log", yscale="log", xlabel="time t", ylabel="mean of F", title="growth alone")
             left.legend()
             spread = data["Gaussian/error"]
@@ -375,7 +375,7 @@ class BirthDeathDynamics(Experiment):
                 )
             right.axhline(0, color=INK, linewidth=0.8)
             for edge in (-4, 4):
-                right.axhline(edge, color=MUTED, linestyle=(0, (4, 3)), linewidth=1.0)
+                right.axhline(edge, color=MUTED, linestyle=DASHED, linewidth=1.0)
             right.set(xlabel="mean and covariance, three parameter sets", ylabel="standard errors beyond O(dt)")
             right.set_title("Gaussians")
             right.legend(loc="upper left", bbox_to_anchor=(0.0, 0.92))

@@ -269,11 +269,11 @@ class Clt(Experiment):
 
     def _quadratic_panel(self, data):
         def draw(figure):
-            from haarflow.runs.style import INK, MUTED, colour, marker, reference, slopes
+            from haarflow.runs.style import DASHED, INK, MUTED, colour, marker, reference, slopes
 
             left, right = figure.subplots(1, 2)
             left.plot(TIMES, data["quadratic/stated"], color=INK, label="limit equation")
-            left.plot(TIMES, data["quadratic/level"], color=MUTED, linestyle=(0, (4, 3)), label="Monte-Carlo level")
+            left.plot(TIMES, data["quadratic/level"], color=MUTED, linestyle=DASHED, label="Monte-Carlo level")
             for order, (n, found) in enumerate(zip(self.sizes, data["quadratic/found"], strict=True)):
                 style = {"color": colour("", order), "marker": marker("", order), "linestyle": "none"}
                 left.plot(TIMES, found, label=f"n = {n}", **style)
@@ -294,14 +294,14 @@ class Clt(Experiment):
 
     def _frozen_panel(self, data):
         def draw(figure):
-            from haarflow.runs.style import MUTED, colour
+            from haarflow.runs.style import DASHED, MUTED, colour
 
             axes = figure.subplots(1, 2, sharey=True)
             for axis, name in zip(axes, ("no ridge", "ridge"), strict=True):
                 for order, (n, row) in enumerate(zip(self.frozen_sizes, data[f"frozen/{name}"], strict=True)):
                     axis.plot(LATE[1:], np.maximum(row[1:], 1e-12), color=colour("", order), label=f"n = {n}")
                 axis.set(xscale="log", yscale="log", xlabel="time t", ylim=(1e-7, None))
-            axes[1].axhline(data["frozen/stated"], color=MUTED, linestyle=(0, (4, 3)), label="stated constant")
+            axes[1].axhline(data["frozen/stated"], color=MUTED, linestyle=DASHED, label="stated constant")
             axes[0].set(title="no ridge", ylabel=r"$n\;\mathrm{E}\,|f_n(t) - f(t)|^2$")
             axes[1].set(title=f"ridge {self.ridge:g}")
             axes[1].legend(loc="lower left")
@@ -315,7 +315,7 @@ class Clt(Experiment):
 
     def _student_panel(self, data):
         def draw(figure):
-            from haarflow.runs.style import MUTED, colour
+            from haarflow.runs.style import DASHED, MUTED, colour
 
             axes = figure.subplots(1, 2, sharey=True)
             for axis, lane in zip(axes, PENALISED, strict=True):
@@ -323,7 +323,7 @@ class Clt(Experiment):
                     data["students/times"],
                     data[f"students/{lane}/level"],
                     color=MUTED,
-                    linestyle=(0, (4, 3)),
+                    linestyle=DASHED,
                     label="Monte-Carlo level",
                 )
                 for order, (n, found) in enumerate(zip(self.widths, data[f"students/{lane}/found"], strict=True)):

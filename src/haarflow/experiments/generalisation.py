@@ -312,7 +312,7 @@ class Generalisation(Experiment):
 
     def _choice_panel(self, data):
         def draw(figure):
-            from haarflow.runs.style import INK, MUTED, colour, slopes
+            from haarflow.runs.style import DASHED, INK, MUTED, colour, slopes
 
             left, right = figure.subplots(1, 2)
             widths = np.array(self.widths)
@@ -321,7 +321,7 @@ class Generalisation(Experiment):
             above_zero = {n: np.where(np.minimum.accumulate(row) > 0, row, np.nan) for n, row in objective.items()}
             slopes(left, widths, above_zero, fit=False)
             bound = data["width/one draw"].mean() / widths
-            left.plot(widths, bound, linestyle=(0, (4, 3)), color=MUTED, label="what n draws cost")
+            left.plot(widths, bound, linestyle=DASHED, color=MUTED, label="what n draws cost")
             left.axhline(data["width/convex"].mean(), color=INK, linewidth=1, label="empirical minimiser")
             left.axvline(np.sqrt(self.middle()), color=MUTED, linewidth=1, linestyle=":")
             left.set(xlabel=f"neurons n  (dotted: √L, L = {self.middle()})", ylabel="mean error", ylim=(1e-7, None))

@@ -285,27 +285,14 @@ class Groups(Experiment):
 
     def _statements_panel(self, data):
         def draw(figure):
-            from haarflow.runs.style import INK, MUTED, colour, legend, marker
+            from haarflow.runs.style import failures
 
-            names = data["groups"].tolist()
-            rows = np.arange(len(names))[::-1]
             series = {
                 "identities": data["identities"].max(axis=1),
                 **{what: data[what] for what in training.STATEMENTS},
                 "plain training leaves SI": data["plain leaves"],
             }
-            axis = figure.add_subplot()
-            for order, (label, values) in enumerate(series.items()):
-                style = {"color": colour("", order), "marker": marker("", order)}
-                shift = 0.1 * (2.5 - order)
-                axis.plot(np.maximum(values, 1e-18), rows + shift, linestyle="none", label=label, **style)
-            axis.axvline(BOUND, color=INK, linewidth=1.2)
-            axis.annotate("bound", (BOUND, rows[0] + 0.6), color=INK, fontsize=8, ha="center")
-            axis.axvline(np.finfo(float).eps, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
-            axis.set(xscale="log", xlim=(5e-19, 30), ylim=(-0.6, rows[0] + 0.95), yticks=rows)
-            axis.set_yticklabels(names)
-            axis.set_xlabel("size of the failure (0 is drawn at 1e-18)")
-            legend(axis)
+            failures(figure.add_subplot(), data["groups"].tolist(), series, BOUND)
 
         caption = (
             f"Each mark is the largest failure over {self.steps} steps and all particles. Everything that theory calls "

@@ -99,24 +99,10 @@ class Identities(Experiment):
 
     def panels(self, data):
         def draw(figure):
-            from haarflow.runs.style import INK, MUTED, colour, marker
+            from haarflow.runs.style import failures
 
-            axis = figure.add_subplot()
-            names, groups = data["identities"].tolist(), data["groups"].tolist()
-            rows = np.arange(len(names))[::-1]
-            for order, group in enumerate(groups):
-                shift = 0.6 * (order / max(len(groups) - 1, 1) - 0.5)
-                errors = np.maximum(data["errors"][order], 1e-18)
-                style = {"color": colour(group, order), "marker": marker(group, order)}
-                axis.plot(errors, rows - shift, linestyle="none", label=group, **style)
-            axis.axvline(BOUND, color=INK, linewidth=1.2)
-            axis.annotate("bound", (BOUND, rows[0] + 0.62), color=INK, fontsize=8, ha="center")
-            axis.axvline(np.finfo(float).eps, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
-            axis.annotate("rounding", (np.finfo(float).eps, rows[0] + 0.62), color=MUTED, fontsize=8, ha="center")
-            axis.set(xscale="log", xlim=(5e-19, None), ylim=(-0.7, rows[0] + 0.6), yticks=rows)
-            axis.set_yticklabels(names)
-            axis.set_xlabel("size of the failure (0 is drawn at 1e-18)")
-            axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+            series = dict(zip(data["groups"].tolist(), data["errors"], strict=True))
+            failures(figure.add_subplot(), data["identities"].tolist(), series, BOUND)
 
         caption = (
             "Each mark is the largest failure of one identity for one group, on a random weighted cloud and random "

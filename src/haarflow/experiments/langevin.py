@@ -327,7 +327,7 @@ class Langevin(Experiment):
 
     def _decay_panel(self, data):
         def draw(figure):
-            from haarflow.runs.style import MUTED, colour, legend
+            from haarflow.runs.style import DASHED, MUTED, colour, legend
 
             axis = figure.add_subplot()
             times, rows = data["law/times"], np.maximum(data["law/sandwich"], 1e-13)
@@ -336,7 +336,7 @@ class Langevin(Experiment):
                 axis.plot(times, rows[:, order], color=colour("", order), label=name)
             anchor = np.searchsorted(-rows[:, 1], -1e-4 * rows[0, 1])
             line = rows[anchor, 2] / 8 * np.exp(-2 * data["law/rate"] * (times - times[anchor]))
-            axis.plot(times, line, linestyle=(0, (4, 3)), color=MUTED, label="twice the linearised rate")
+            axis.plot(times, line, linestyle=DASHED, color=MUTED, label="twice the linearised rate")
             axis.set(yscale="log", ylim=(1e-13, 10), xlabel="time t", ylabel="free energy")
             legend(axis)
 

@@ -40,7 +40,6 @@ SCALES = {"lazy": 0.5, "between": 0.75, "mean-field": 1.0}  # the output is m^âˆ
 APART = {"lazy": -0.75, "between": -0.5, "mean-field": 0.0}  # powers of m, see the docstring
 RATIOS = (0.25, 0.5, 1.0)  # sizes of the samples for a single neuron, over d log d
 KERNELS = ("random features", "tangent kernel")
-DASHED = (0, (4, 3))
 
 
 class LazyActive(Experiment):
@@ -269,7 +268,7 @@ class LazyActive(Experiment):
 
     def _error_panel(self, data):
         def draw(figure):
-            from haarflow.runs.style import INK, MUTED, colour, marker
+            from haarflow.runs.style import DASHED, INK, MUTED, colour, marker
 
             axes = np.atleast_1d(figure.subplots(1, len(self.dims), sharey=True))
             for axis, d in zip(axes, self.dims, strict=True):
@@ -324,7 +323,7 @@ class LazyActive(Experiment):
 
     def _plateau_panel(self, data):
         def draw(figure):
-            from haarflow.runs.style import MUTED, colour, marker
+            from haarflow.runs.style import DASHED, MUTED, colour, marker
 
             left, right = figure.subplots(1, 2)
             for order, name in enumerate(KERNELS):

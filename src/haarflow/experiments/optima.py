@@ -306,7 +306,7 @@ class Optima(Experiment):
 
     def _line_panel(self, data):
         def draw(figure):
-            from haarflow.runs.style import MUTED, colour, legend
+            from haarflow.runs.style import DASHED, MUTED, colour, legend
 
             left, right = figure.subplots(1, 2)
             late = data["line/times"] <= 0.25 * data["line/times"][-1]
@@ -315,7 +315,7 @@ class Optima(Experiment):
                 left.plot(data["line/times"][late], atoms, color=colour(shade))
                 right.plot(data["line/times"][late], np.maximum(risks, 1e-17), color=colour(shade), label=name)
             for level in (-1, 1):
-                left.axhline(level, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+                left.axhline(level, color=MUTED, linewidth=0.9, linestyle=DASHED)
             left.set(xlabel="time", ylabel="atoms z")
             right.set(xlabel="time", ylabel="risk", yscale="log")
             legend(right)
@@ -328,12 +328,12 @@ class Optima(Experiment):
 
     def _plane_panel(self, data):
         def draw(figure):
-            from haarflow.runs.style import INK, colour, legend
+            from haarflow.runs.style import DASHED, INK, colour, legend
 
             axis = figure.add_subplot()
             for name, values, shade in zip(("best SI", "best WI"), data["plane/outputs"], ("EA", "FA"), strict=True):
                 axis.plot(data["plane/shown"], values, color=colour(shade), linewidth=3, label=name)
-            axis.plot(data["plane/shown"], data["plane/shown"], color=INK, linestyle=(0, (4, 3)), label="target |x|²")
+            axis.plot(data["plane/shown"], data["plane/shown"], color=INK, linestyle=DASHED, label="target |x|²")
             axis.set(xlabel="|x|²", ylabel="output along a ray")
             legend(axis)
 

@@ -213,22 +213,11 @@ class Units(Experiment):
 
     def _statements_panel(self, data):
         def draw(figure):
-            from haarflow.runs.style import INK, MUTED, colour, legend, marker
+            from haarflow.runs.style import failures
 
             names = [*KEPT, *training.STATEMENTS, *LINEAR]
-            rows = np.arange(len(names))[::-1]
-            axis = figure.add_subplot()
-            for order, name in enumerate(MODELS):
-                values = [max(float(data[what][order]), 1e-18) for what in names]
-                style = {"color": colour("", order), "marker": marker("", order)}
-                axis.plot(values, rows + 0.14 * (1.5 - order), linestyle="none", label=name, **style)
-            axis.axvline(BOUND, color=INK, linewidth=1.2)
-            axis.annotate("bound", (BOUND, rows[0] + 0.55), color=INK, fontsize=8, ha="center")
-            axis.axvline(np.finfo(float).eps, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
-            axis.set(xscale="log", xlim=(5e-19, 3), ylim=(-0.6, rows[0] + 0.9), yticks=rows)
-            axis.set_yticklabels(names)
-            axis.set_xlabel("size of the failure (0 is drawn at 1e-18)")
-            legend(axis)
+            series = {name: [float(data[what][order]) for what in names] for order, name in enumerate(MODELS)}
+            failures(figure.add_subplot(), names, series, BOUND)
 
         caption = (
             "Left of the bound a statement holds to rounding. Two-layer units keep all of them. The residual network "
@@ -239,7 +228,7 @@ class Units(Experiment):
 
     def _rates_panel(self, data):
         def draw(figure):
-            from haarflow.runs.style import MUTED, colour, legend, marker, reference, slopes
+            from haarflow.runs.style import DASHED, MUTED, colour, legend, marker, reference, slopes
 
             left, right = figure.subplots(1, 2)
             series = {name: data["asymmetry"][i] for i, name in enumerate(MODELS)}
@@ -253,7 +242,7 @@ class Units(Experiment):
                 min(data["risk"].min(), data["symmetrised"].min()),
                 max(data["risk"].max(), data["symmetrised"].max()),
             ]
-            right.plot(ends, ends, color=MUTED, linestyle=(0, (4, 3)), linewidth=1.0)
+            right.plot(ends, ends, color=MUTED, linestyle=DASHED, linewidth=1.0)
             right.set(xlabel="risk of the trained cloud", ylabel="risk of its symmetrisation")
 
         caption = (

@@ -8,7 +8,7 @@ from haarflow.algebra.reps import Rep, natural, trivial
 from haarflow.learning.data import Data, Sample
 from haarflow.measures.clouds import Cloud, action_matrices
 from haarflow.models import blocks
-from haarflow.models.units import Dense, Unit, network
+from haarflow.models.units import Dense, Unit, Wrapped, network
 from haarflow.settling import settled
 
 # Where an augmented law finds its group elements, beside the data it shares with the plain law.
@@ -65,24 +65,11 @@ def close(sample: Sample, on_x: Rep, on_y: Rep) -> Sample:
     return Sample(moved(into, sample.xs), moved(out, sample.ys), sample.size)
 
 
-class Averaged(Unit):
+class Averaged(Wrapped):
     """FA: `mean_g on_y(g)^-1 unit(theta, on_x(g) x)`, whose network is Q_G of the plain network."""
 
-    unit: Unit
     on_x: Float[Array, "g d d"]
     on_y: Float[Array, "g c c"]
-
-    @property
-    def dim(self):
-        return self.unit.dim
-
-    @property
-    def inputs(self):
-        return self.unit.inputs
-
-    @property
-    def outputs(self):
-        return self.unit.outputs
 
     def __call__(self, theta, x):
         outputs = jax.vmap(lambda g: self.unit(theta, g.astype(x.dtype) @ x))(self.on_x)
@@ -106,9 +93,6 @@ class Averaged(Unit):
             return settled(moved(self.on_y, answer(self._folded(everywhere))) / len(self.on_y))
 
         return blocks.feedback(self.unit, weights, thetas, settled(moved(self.on_x, xs)), spread)
-
-    def joint(self, on_x, on_y):
-        return self.unit.joint(on_x, on_y)
 
     @classmethod
     def examples(cls):

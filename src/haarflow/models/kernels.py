@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
-from haarflow.models.units import Dense, Perceptron, Unit, refuse_unless_particles
+from haarflow.models.units import Dense, Perceptron, Unit, Wrapped, refuse_unless_particles
 
 
 @jax.custom_jvp
@@ -140,23 +140,10 @@ def kernel_flow(
     return dual @ np.asarray(cross, float).T / len(ys)
 
 
-class Scaled(Unit):
+class Scaled(Wrapped):
     """`scale · phi`: with scale √n over the mean of n particles the network is a sum over √n, the lazy scaling."""
 
-    unit: Unit
     scale: Float[Array, ""] = eqx.field(converter=jnp.asarray)
-
-    @property
-    def dim(self):
-        return self.unit.dim
-
-    @property
-    def inputs(self):
-        return self.unit.inputs
-
-    @property
-    def outputs(self):
-        return self.unit.outputs
 
     def __call__(self, theta, x):
         return self.scale * self.unit(theta, x)
@@ -164,30 +151,17 @@ class Scaled(Unit):
     def many(self, thetas, xs):
         return self.scale * self.unit.many(thetas, xs)
 
-    def joint(self, on_x, on_y):
-        return self.unit.joint(on_x, on_y)
-
     @classmethod
     def examples(cls):
         return [cls(Perceptron(3, 2, "tanh"), 1.7)]
 
 
-class Linearised(Unit):
+class Linearised(Wrapped):
     """`phi(x, θ₀) + ∇phi(x, θ₀)·δ`: a particle is (δ, θ₀), and learns δ alone when restricted to `projector`."""
-
-    unit: Unit
 
     @property
     def dim(self):
         return 2 * self.unit.dim
-
-    @property
-    def inputs(self):
-        return self.unit.inputs
-
-    @property
-    def outputs(self):
-        return self.unit.outputs
 
     @property
     def projector(self) -> Float[np.ndarray, "p p"]:

@@ -81,6 +81,27 @@ class Unit(eqx.Module):
             )
 
 
+class Wrapped(Unit):
+    """A unit made of another one: its parameters, sizes and actions, unless it says otherwise."""
+
+    unit: Unit
+
+    @property
+    def dim(self):
+        return self.unit.dim
+
+    @property
+    def inputs(self):
+        return self.unit.inputs
+
+    @property
+    def outputs(self):
+        return self.unit.outputs
+
+    def joint(self, on_x, on_y):
+        return self.unit.joint(on_x, on_y)
+
+
 def _summed(weights: Float[Array, "n"], values: Float[Array, "n c b"]) -> Float[Array, "b c"]:
     return (weights @ values.reshape(len(weights), -1)).reshape(values.shape[1:]).T
 

@@ -15,6 +15,7 @@ import numpy as np
 from haarflow.runs.statistics import CENTRES, slope
 
 INK, MUTED, GRID, PAPER = "#010203", "#040506", "#070809", "#0a0b0c"
+DASHED = (0, (4, 3))  # the line of what is stated, not measured
 
 # name: (light, dark), after Okabe and Ito's colours, told apart by every common kind of colour vision
 PALETTE = {
@@ -137,7 +138,7 @@ def reference(axis: Any, sizes: Any, power: float, anchor: float, *, label: str 
     """A dashed line of the given slope through (first size, anchor), with its slope written at its end."""
     sizes = np.sort(np.asarray(sizes, float))
     line = anchor * (sizes / sizes[0]) ** power
-    axis.plot(sizes, line, linestyle=(0, (4, 3)), color=MUTED, linewidth=1.0)
+    axis.plot(sizes, line, linestyle=DASHED, color=MUTED, linewidth=1.0)
     words = label if label is not None else f"slope {power:g}".replace("-", "−")
     axis.annotate(
         words,
@@ -149,6 +150,26 @@ def reference(axis: Any, sizes: Any, power: float, anchor: float, *, label: str 
         fontsize=8,
         color=MUTED,
     )
+
+
+def failures(axis: Any, names: Any, series: Mapping[str, Any], bound: float) -> None:
+    """How far statements are from true: a row for each name, a mark for each series, the bound and rounding as lines.
+
+    Each value of `series` has a number for every name.
+    """
+    rows, eps = np.arange(len(names))[::-1], float(np.finfo(float).eps)
+    for order, (name, values) in enumerate(series.items()):
+        shift = 0.6 * (order / max(len(series) - 1, 1) - 0.5)
+        style = {"color": colour("", order), "marker": marker("", order)}
+        axis.plot(np.maximum(values, 1e-18), rows - shift, linestyle="none", label=name, **style)
+    axis.axvline(bound, color=INK, linewidth=1.2)
+    axis.axvline(eps, color=MUTED, linewidth=0.9, linestyle=DASHED)
+    for words, place, shade in (("bound", bound, INK), ("rounding", eps, MUTED)):
+        axis.annotate(words, (place, rows[0] + 0.62), color=shade, fontsize=8, ha="center")
+    axis.set(xscale="log", xlim=(5e-19, None), ylim=(-0.7, rows[0] + 0.95), yticks=rows)
+    axis.set_yticklabels(names)
+    axis.set_xlabel("size of the failure (0 is drawn at 1e-18)")
+    legend(axis)
 
 
 def legend(axis: Any, **options: Any) -> None:
