@@ -165,6 +165,32 @@ def numpy(task: str, n: int) -> Run:
     return run
 
 
+def numba(task: str, n: int) -> Run:
+    """Loops over particles on all cores, compiled; a normal at a time."""
+    from loops import published, wide
+
+    rng = np.random.default_rng(0)
+    thetas = start(task, n)
+    sqrt = np.float32(math.sqrt(2 * BETA * DT))
+
+    def step_published():
+        xs = 4 * rng.standard_normal((20, 2), np.float32)
+        ys = (1 / (1 + np.exp(-ATOMS.reshape(-1, 2) @ xs.T))).reshape(5, 2, -1).mean(0)
+        published(thetas.reshape(n, 2, 2), xs, ys, task == AVERAGED, DT, TAU, sqrt)
+
+    def step_wide():
+        xs = rng.standard_normal((64, 64), np.float32)
+        wide(thetas, xs, np.tanh(xs @ TARGET), DT, TAU, sqrt)
+
+    step = step_wide if task == WIDE else step_published
+
+    def run(steps):
+        for _ in range(steps):
+            step()
+
+    return run
+
+
 def torch_eager(task: str, n: int) -> Run:
     """Parameters with gradients, backward, and an update without them."""
     return _torch(task, n, lambda function: function)
@@ -231,7 +257,8 @@ CONTESTANTS = {
     "haarflow": haarflow,
     "plain JAX": plain_jax,
     "NumPy": numpy,
+    "numba": numba,
     "PyTorch eager": torch_eager,
     "torch.compile": torch_compiled,
 }
-NEEDS = {"haarflow": "haarflow", "plain JAX": "jax", "PyTorch eager": "torch", "torch.compile": "torch"}
+NEEDS = {"plain JAX": "jax", "numba": "numba", "PyTorch eager": "torch", "torch.compile": "torch"}

@@ -1,8 +1,13 @@
 """What the machine itself can do: the rates of the product, the activation and the noise, each alone, in float32.
 
 The floor of a wide step is their sum: the products forward and back, one tanh for each particle and input, one
-normal for each parameter.
+normal for each parameter. For the published step, `native` is a kernel in C that does nothing else.
 """
+
+import ctypes
+import subprocess
+import tempfile
+from pathlib import Path
 
 import contestants
 import numpy as np
@@ -53,7 +58,26 @@ def noise(task: str, n: int) -> contestants.Run:
     return _repeat(lambda words: gaussian(jax.random.wrap_key_data(words), (n, 66)), words)
 
 
-RATES = {"forward": forward, "backward": backward, "activation": activation, "noise": noise}
+def native(task: str, n: int) -> contestants.Run:
+    """The published step as one fused kernel on all cores; needs a C compiler."""
+    with tempfile.TemporaryDirectory() as folder:
+        built = Path(folder) / "native.so"
+        flags = ["-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC"]
+        subprocess.run(["cc", *flags, "-o", built, Path(__file__).with_name("native.c"), "-lm"], check=True)
+        step = ctypes.CDLL(str(built)).step
+    z, kept = contestants.start(task, n).T.copy(), np.zeros((40, n), np.float32)
+    xs, ys = 4 * _normal(20, 2), np.full((20, 2), 0.5, np.float32)
+    numbers = [ctypes.c_float(x) for x in (contestants.DT, 2 * contestants.TAU, 1e-4)]
+
+    def run(steps):
+        at_z, at_xs, at_ys, at_kept = (ctypes.c_void_p(array.ctypes.data) for array in (z, xs, ys, kept))
+        for key in range(steps):
+            step(at_z, n, at_xs, at_ys, *numbers, key, at_kept)
+
+    return run
+
+
+RATES = {"forward": forward, "backward": backward, "activation": activation, "noise": noise, "native": native}
 
 
 def fixed_bases() -> dict[str, float]:

@@ -9,11 +9,13 @@ from statistics import median
 import contestants
 import machine
 
+LEAST = 16  # steps of one repeat: what comes before the first step must not count for much
+
 
 def per_step(run: contestants.Run, *, seconds: float, repeats: int) -> float:
     """The median over repeats, each of about that many seconds; the first calls compile and warm up."""
-    run(2)
-    steps = 2
+    run(LEAST)
+    steps = LEAST
     while (spent := _clock(run, steps)) < seconds / 2 and steps < 1_000_000:
         steps = max(steps * 2, min(steps * 50, int(steps * seconds / max(spent, 1e-6))))
     return median(_clock(run, steps) / steps for _ in range(repeats))
@@ -27,7 +29,9 @@ def _clock(run: contestants.Run, steps: int) -> float:
 
 def main(order: dict) -> None:
     """Every case of the order, in turn."""
-    make = (contestants.CONTESTANTS | machine.RATES | {"closed": contestants.closed})[order["who"]]
+    make = (contestants.CONTESTANTS | machine.RATES | {"closed": contestants.closed, "native": machine.native})[
+        order["who"]
+    ]
     for task, n in order["cases"]:
         begun = time.perf_counter()
         seconds = per_step(make(task, n), seconds=order["seconds"], repeats=order["repeats"])

@@ -2,8 +2,9 @@
 
 Every contestant runs in processes of its own, in an order that alternates from round to round, each allowed all
 cores; the table shows medians and ratios. We run in three ways (one core, all cores, two devices of a core each) and
-the best one counts, as `flow` lets the user choose. PyTorch is optional: `pip install 'haarflow[bench]'`, or name
-another interpreter that has it by --torch-python. Run it on a quiet machine; `--quick` only shows that it works.
+the best one counts, as `flow` lets the user choose. PyTorch and numba are optional: `pip install 'haarflow[bench]'`,
+or name another interpreter that has PyTorch by --torch-python. What `bounds.py` states is judged at the end. Run it on
+a quiet machine; `--quick` only shows that it works.
 """
 
 import argparse
@@ -11,12 +12,14 @@ import json
 import math
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
+from bounds import judged
 from contestants import AVERAGED, CONTESTANTS, NEEDS, PUBLISHED, WIDE
 from picture import draw
 
@@ -73,16 +76,28 @@ def race(options: argparse.Namespace, contestants: dict) -> dict[str, dict[str, 
 
 
 def floor(options: argparse.Namespace) -> dict[str, float]:
-    """Seconds of the machine's own product, activation and noise for a wide step: the better of one core and all."""
+    """Seconds of a wide step at the machine's best rates of products, activation and noise.
+
+    Each rate is the best over the sizes, on one core or on all: a large array alone would be charged for fresh memory.
+    """
     cases = [case for case in CASES if case[0] == WIDE and case[1] <= options.largest]
-    best = defaultdict(lambda: defaultdict(lambda: math.inf))
+    rates = defaultdict(lambda: math.inf)
     for rate in ("forward", "backward", "activation", "noise"):
         for settings in (ONE_CORE, {}):
             order = {"who": rate, "cases": cases, "seconds": options.seconds, "repeats": options.repeats}
             for line in child(order, settings=settings):
-                case = best[f"{line['task']} {line['n']}"]
-                case[rate] = min(case[rate], line["seconds"])
-    return {case: sum(rates.values()) for case, rates in best.items()}
+                rates[rate] = min(rates[rate], line["seconds"] / line["n"])
+    return {f"{task} {n}": n * sum(rates.values()) for task, n in cases}
+
+
+def native(options: argparse.Namespace) -> dict[str, float]:
+    """Seconds of the published step as a fused kernel in C."""
+    if not shutil.which("cc"):
+        print("the native kernel is missing: there is no C compiler, cc. Going on without it.")
+        return {}
+    cases = [case for case in CASES if case[0] == PUBLISHED and case[1] <= options.largest]
+    order = {"who": "native", "cases": cases, "seconds": options.seconds, "repeats": options.repeats}
+    return {f"{line['task']} {line['n']}": line["seconds"] for line in child(order)}
 
 
 def ladder(options: argparse.Namespace) -> list[dict]:
@@ -137,22 +152,16 @@ def reduction(options: argparse.Namespace) -> dict[str, float]:
 def table(results: dict) -> str:
     """Microseconds of our step, and everyone else's time as a multiple of it."""
     names = [name for name in results["contestants"] if name not in OURS]
-    rows = [["case", "µs per step", *names, "over the floor"]]
+    rows = [["case", "µs per step", *names, "floor", "C kernel"]]
     for case, seconds in results["race"].items():
-        ours = best(seconds)
-        peers = [f"{seconds[name] / ours:.2f}×" if name in seconds else "—" for name in names]
-        base = results["floor"].get(case)
-        rows.append([case, f"{ours * 1e6:.0f}", *peers, f"{ours / base:.2f}×" if base else ""])
+        others = [*(seconds.get(name) for name in names), results["floor"].get(case), results["native"].get(case)]
+        ours = results["best"][case]
+        rows.append([case, f"{ours * 1e6:.0f}", *("" if other is None else f"{other / ours:.2f}×" for other in others)])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows)
 
 
-def best(seconds: dict[str, float]) -> float:
-    """Ours, the best way."""
-    return min(value for name, value in seconds.items() if name in OURS)
-
-
-def bases() -> dict[str, float]:
+def bases(_: argparse.Namespace) -> dict[str, float]:
     """Fixed-basis timings, in a fresh process."""
     code = "import json, machine; print(json.dumps(machine.fixed_bases()))"
     done = subprocess.run([sys.executable, "-c", code], cwd=HERE, capture_output=True, text=True, check=True)
@@ -164,7 +173,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=HERE / "results")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.5, help="of one repeat")
     parser.add_argument("--largest", type=int, default=100_000, help="particles; the ladder goes ten times further")
     parser.add_argument("--torch-python", default=sys.executable, help="an interpreter that has PyTorch")
@@ -175,25 +184,44 @@ def arguments() -> argparse.Namespace:
     return options
 
 
+SECTIONS = {
+    "floor": floor,
+    "native": native,
+    "ladder": ladder,
+    "side by side": side_by_side,
+    "training": training,
+    "reduction": reduction,
+    "fixed bases": bases,
+}
+
+
 def main() -> None:
-    """Measure, print, save."""
+    """Measure, print, save; what is measured is saved at once."""
     options = arguments()
+    options.out.mkdir(parents=True, exist_ok=True)
     contestants = present(options)
-    results = {
+    results: dict = {
         "machine": {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()},
         "contestants": list(contestants),
         "race": race(options, contestants),
-        "floor": floor(options),
-        "ladder": ladder(options),
-        "side by side": side_by_side(options),
-        "training": training(options),
-        "reduction": reduction(options),
-        "fixed bases": bases(),
     }
+    results["best"] = {
+        case: min(value for name, value in seconds.items() if name in OURS) for case, seconds in results["race"].items()
+    }
+    for name, measured in SECTIONS.items():
+        (options.out / "bench.json").write_text(json.dumps(results, indent=1, ensure_ascii=False))
+        print(name, flush=True)
+        results[name] = measured(options)
     results["exponent"] = exponent(results["ladder"]) if len(results["ladder"]) > 1 else None
-    options.out.mkdir(parents=True, exist_ok=True)
+    results["bounds"] = judged(results)
     (options.out / "bench.json").write_text(json.dumps(results, indent=1, ensure_ascii=False))
     draw(results, options.out / "bench.png")
+    report(results)
+    print(f"saved in {options.out}/bench.json and bench.png")
+
+
+def report(results: dict) -> None:
+    """What was measured, in words."""
     print("\nEveryone else's time as a multiple of ours:\n" + table(results))
     for line in results["ladder"]:
         print(f"N = {line['n']}: {line['seconds'] * 1e3:.1f} ms per step, peak {line['peak_gb']:.2f} GB")
@@ -207,7 +235,8 @@ def main() -> None:
         print(f"one particle and one sample per orbit of eight, {case}: {gain:.1f}× faster")
     for name, seconds in results["fixed bases"].items():
         print(f"fixed basis of {name}: {seconds * 1e3:.0f} ms")
-    print(f"saved in {options.out}/bench.json and bench.png")
+    for line in results["bounds"]:
+        print(f"{'holds' if line['holds'] else 'DOES NOT HOLD'}: {line['claim']}: {line['value']:.3g}")
 
 
 if __name__ == "__main__":

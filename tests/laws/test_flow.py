@@ -141,6 +141,12 @@ def test_a_flow_that_meets_nan_keeps_its_last_good_state_and_says_so():
     assert path.steps[-1] == 31
 
 
+def test_a_flow_that_meets_nan_after_a_recorded_step_records_it_once():
+    with pytest.warns(Diverged, match="kept the state after step 31"):
+        path = flow(Cliff(), Euler(), uniform(jnp.zeros((2, 4))), key=KEY, dt=0.1, steps=1000, every=31)
+    assert path.steps.tolist() == [0, 31]
+
+
 class Killed(Exception):
     pass
 

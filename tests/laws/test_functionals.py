@@ -56,8 +56,8 @@ def test_blocks_of_particles_change_nothing(monkeypatch):
     for functional in (risk, Risk(average(risk.unit, swap, swap), risk.data)):
         whole, value = functional.variation(weighted_cloud(n=7)), functional(weighted_cloud(n=7))
         for size in (1, 3, 5):
-            monkeypatch.setattr(blocks, "SUMMED", 6 * size)
-            monkeypatch.setattr(blocks, "AT_ONCE", 6 * size)
+            monkeypatch.setattr(blocks, "SUMMED", 8 * 6 * size)
+            monkeypatch.setattr(blocks, "AT_ONCE", 8 * 6 * size)
             parts = functional.variation(weighted_cloud(n=7))
             np.testing.assert_allclose(functional(weighted_cloud(n=7)), value, rtol=1e-14)
             np.testing.assert_allclose(parts.potential, whole.potential, rtol=1e-13, atol=1e-15)

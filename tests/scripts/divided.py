@@ -26,7 +26,7 @@ def flows(devices, folder, *, jumping=False):
     """Two lanes under two keys in blocks of particles, read again from their checkpoint; if asked, birth and death."""
     options = {"dt": 0.1, "steps": 30, "every": 10, "devices": devices, "probes": PROBES}
     usual = blocks.SUMMED, blocks.AT_ONCE
-    blocks.SUMMED = blocks.AT_ONCE = 8 * 6
+    blocks.SUMMED = blocks.AT_ONCE = 8 * 8 * 6  # bytes: eight inputs, six particles
     for _ in range(2):
         place = Path(folder) / "place.npz"
         lanes = hf.flow(FIELDS, SCHEMES, CLOUD, key=jax.random.split(KEY), checkpoint=place, **options)

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-# Evaluations of a unit, one per particle, input and output, that are held in memory together: few where only their sum
-# is wanted, so that the cache holds them; many where they serve twice, and in blocks would be made twice.
-SUMMED = 2**20
-AT_ONCE = 2**24
+# Bytes of a unit's evaluations, one per particle, input and output, that are held in memory together: few where only
+# their sum is wanted, so that the cache holds them; many where they serve twice, and in blocks would be made twice.
+SUMMED = 2**23
+AT_ONCE = 2**28
 _ROWS = 960  # their number divides it, and is a multiple of most numbers of devices
 
 
@@ -59,7 +59,7 @@ def feedback(unit, weights, thetas, xs, answer):
 
 
 def _size(unit, xs, most: int) -> int:
-    return max(1, most // (len(xs) * unit.outputs))
+    return max(1, most // (len(xs) * unit.outputs * xs.dtype.itemsize))
 
 
 def _layout(n: int, size: int) -> Layout:
