@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax.extend.random import threefry_2x32
 
-from haarflow.dynamics.noise import gaussian, threefry, unrolled
+from haarflow.dynamics.noise import _cosine, _radius, gaussian, threefry, unrolled
 
 M = 1_000_000
 Z = np.asarray(gaussian(jax.random.key(11), (M // 4, 4), jnp.float64))
@@ -32,6 +32,19 @@ def test_thirteen_rounds_have_their_published_answers():
 def test_both_precisions_share_their_noise():
     key = jax.random.key(3)
     np.testing.assert_allclose(gaussian(key, (50, 3), jnp.float64), gaussian(key, (50, 3)), rtol=1e-5, atol=1e-6)
+
+
+def test_the_short_polynomials_of_float32_are_right_to_rounding():
+    edges = np.concatenate([np.arange(4), 2 ** np.arange(32), 2**32 - 1 - np.arange(1000)])
+    drawn = np.random.default_rng(0).integers(2**32, size=M)
+    words = np.concatenate([edges, drawn]).astype(np.uint32)
+    halves, signs = words >> 1, 1 - 2.0 * (words & 1)
+    squares, cosines = -2 * np.log((halves + 0.5) * 2.0**-31), signs * np.cos(halves * (np.pi / 2**32))
+    radius, cosine = (np.asarray(made(jnp.asarray(words), jnp.float32), float) for made in (_radius, _cosine))
+    assert (np.abs(radius**2 - squares) < 4e-7 * (1 + squares)).all()
+    assert (np.abs(cosine - cosines) < 3e-7).all()
+    np.testing.assert_allclose(_radius(jnp.asarray(words), jnp.float64) ** 2, squares, rtol=1e-12)
+    np.testing.assert_allclose(_cosine(jnp.asarray(words), jnp.float64), cosines, atol=1e-14)
 
 
 def test_moments():
