@@ -105,7 +105,7 @@ def test_what_has_no_convex_program_is_refused():
     with pytest.raises(Refusal, match="got Penalty"):
         optimum(Penalty(1.0), atoms)
     batches = Risk(Perceptron(2), Sample(np.ones((5, 2)), np.ones((5, 1)), size=2))
-    with pytest.raises(Refusal, match="needs the whole data at once; got random batches"):
+    with pytest.raises(Refusal, match="is that of a Risk over a whole Sample only; got random batches"):
         optimum(batches, np.ones((2, 4)))
     with pytest.raises(Refusal, match="each atom once"):
         optimum(

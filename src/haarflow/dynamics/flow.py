@@ -135,7 +135,7 @@ def flow(
 
 @eqx.filter_jit
 def _advance(lanes, state, key, dt, schedule, start, stop):
-    """From step `start` to step `stop`, without looking up."""
+    """From step `start` to step `stop`, without looking up. The state is kept, as the last good one to go back to."""
     return jax.lax.fori_loop(start, stop, lambda k, s: _step(lanes, s, key, dt, schedule, k), state)
 
 

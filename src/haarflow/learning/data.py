@@ -147,6 +147,13 @@ class TwoGaussians(Data):
         return [cls(3, 0.4, 5)]
 
 
+def whole_sample(owner: str, data: Data, instead: str) -> Sample:
+    """The data, where they are a Sample without batches; else a sentence that ends with what to write instead."""
+    if not (isinstance(data, Sample) and data.size is None):
+        raise Refusal(f"{owner} over a whole Sample only; got random batches. {instead}")
+    return data
+
+
 def refuse_unless_positive(owner: str, size: int | None):
     """A sentence, where a count is not at least one."""
     if size is not None and size < 1:

@@ -9,8 +9,8 @@ from jaxtyping import Array, Float
 
 from haarflow.algebra.reps import Rep
 from haarflow.errors import Refusal, one_of
-from haarflow.learning.data import Data, Sample
-from haarflow.learning.risks import LOSSES, Functional
+from haarflow.learning.data import Data, Sample, whole_sample
+from haarflow.learning.risks import LOSSES, ONE_DRAW, Functional
 from haarflow.learning.symmetry import moved
 from haarflow.measures.clouds import Cloud, action_matrices
 from haarflow.models.residual import Residual
@@ -33,18 +33,14 @@ class Deep(Functional):
         refuse_unless_network("A Deep risk", self.network, "Risk(unit, data)")
 
     def __call__(self, cloud):
-        if not (isinstance(self.data, Sample) and self.data.size is None):
-            raise Refusal(
-                "A Deep risk has an exact value over a whole Sample only; got random batches. "
-                "Write risk.sample(key)(cloud) for one draw."
-            )
-        outputs = self.network(cloud, self.data.xs)
-        if outputs.shape != self.data.ys.shape:
+        sample = whole_sample("A Deep risk has an exact value", self.data, ONE_DRAW)
+        outputs = self.network(cloud, sample.xs)
+        if outputs.shape != sample.ys.shape:
             raise Refusal(
                 f"A Deep risk compares the network's outputs with the labels; got outputs {outputs.shape} and labels "
-                f"{self.data.ys.shape}. Write a network that returns (b, c) for inputs (b, d)."
+                f"{sample.ys.shape}. Write a network that returns (b, c) for inputs (b, d)."
             )
-        return jnp.mean(jax.vmap(LOSSES[self.loss])(outputs, self.data.ys))
+        return jnp.mean(jax.vmap(LOSSES[self.loss])(outputs, sample.ys))
 
     def sample(self, key):
         return Deep(self.network, Sample(*self.data.batch(key)), self.loss)  # pyright: ignore[reportArgumentType]

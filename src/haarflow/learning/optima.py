@@ -11,7 +11,7 @@ from haarflow.algebra import fixed
 from haarflow.algebra.reps import Rep
 from haarflow.algebra.tables import match
 from haarflow.errors import Refusal
-from haarflow.learning.data import Sample
+from haarflow.learning.data import whole_sample
 from haarflow.learning.risks import Functional, Penalty, Risk, Sum
 from haarflow.learning.sphere import ReluRisk, relu_kernel
 from haarflow.measures.clouds import Cloud, uniform
@@ -100,9 +100,7 @@ def _program(functional: Functional, cloud: Cloud) -> Program:
 
 
 def _sampled(risk: Risk, cloud: Cloud, costs: Float[np.ndarray, " n"]) -> Program:
-    data = risk.data
-    if not (isinstance(data, Sample) and data.size is None):
-        raise Refusal("An optimum needs the whole data at once; got random batches. Write Sample(xs, ys).")
+    data = whole_sample("An optimum is that of a Risk", risk.data, "Write Sample(xs, ys).")
     outputs = np.asarray(_outputs(risk.unit, cloud.atoms, data.xs), float)
     targets = np.asarray(data.ys, float).T.ravel()
     return Program(outputs.reshape(cloud.n, -1).T, targets, costs, SQUARES[risk.loss] / len(data.xs))

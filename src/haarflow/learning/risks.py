@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from haarflow.errors import Refusal, one_of
-from haarflow.learning.data import Data, Sample
+from haarflow.errors import one_of
+from haarflow.learning.data import Data, Sample, whole_sample
 from haarflow.measures.clouds import Cloud
 from haarflow.models import blocks
 from haarflow.models.units import Dense, Unit, network, refuse_unless_particles
@@ -26,6 +26,8 @@ LOSSES: dict[str, Callable] = {
     "exponential": lambda f, y: jnp.sum(jnp.exp(-y * f)),
     "cross-entropy": lambda f, y: -jnp.sum(y * jax.nn.log_softmax(f)),
 }
+
+ONE_DRAW = "Write risk.sample(key)(cloud) for one draw."
 
 
 class Variation(NamedTuple):
@@ -146,12 +148,8 @@ class Risk(Functional):
         one_of("A loss", self.loss, LOSSES)
 
     def __call__(self, cloud):
-        if not (isinstance(self.data, Sample) and self.data.size is None):
-            raise Refusal(
-                "A Risk has an exact value over a whole Sample only; got random batches. "
-                "Write risk.sample(key)(cloud) for one draw."
-            )
-        return Fit(self.unit, self.data.xs, self.data.ys, self.loss)(cloud)
+        sample = whole_sample("A Risk has an exact value", self.data, ONE_DRAW)
+        return Fit(self.unit, sample.xs, sample.ys, self.loss)(cloud)
 
     def sample(self, key):
         xs, ys = settled(self.data.batch(key))
