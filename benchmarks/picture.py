@@ -1,30 +1,50 @@
 """The picture of a benchmark: time per step against N for every contestant, one panel a task."""
 
+from collections import defaultdict
 from pathlib import Path
+
+LIMITS = {"floor": ("the machine's floor", "_"), "native": ("a fused kernel in C", "x")}  # section: name and mark
+OURS = {"haarflow": "-", "haarflow, one core": "--", "haarflow, two devices": ":"}
 
 
 def draw(results: dict, path: Path) -> None:
-    """Log–log, a line for each contestant, the floor dashed."""
-    from matplotlib.figure import Figure
+    """Ours thick, in three ways; the others thin; what the machine could do as grey marks."""
+    from haarflow.runs.experiment import Panel
+    from haarflow.runs.style import still
 
-    curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
-    for case, seconds in results["race"].items():
+    panel = Panel("Time of a step", "", lambda figure: _drawn(figure, results), size=(12.6, 4.2))
+    path.write_bytes(still(panel, pixels_per_inch=120))
+
+
+def _curves(results: dict) -> dict:
+    """task -> name -> [(N, µs)]."""
+    curves = defaultdict(lambda: defaultdict(list))
+    named = {case: dict(seconds) for case, seconds in results["race"].items()}
+    for section, (name, _) in LIMITS.items():
+        for case, value in results[section].items():
+            named[case][name] = value
+    for case, seconds in named.items():
         task, n = case.rsplit(" ", 1)
         for name, value in seconds.items():
-            curves.setdefault(task, {}).setdefault(name, []).append((int(n), value * 1e6))
-    for case, value in results["floor"].items():
-        task, n = case.rsplit(" ", 1)
-        curves.setdefault(task, {}).setdefault("the machine's floor", []).append((int(n), value * 1e6))
-    figure = Figure(figsize=(4.2 * max(len(curves), 1), 4.2), layout="constrained")
+            curves[task][name].append((int(n), value * 1e6))
+    return curves
+
+
+def _drawn(figure, results: dict) -> None:
+    from haarflow.runs.style import INK, MUTED, colour, legend, marker
+
+    curves = _curves(results)
     axes = figure.subplots(1, max(len(curves), 1), squeeze=False)[0]
-    colours = {name: f"C{i}" for i, name in enumerate([*results["contestants"], "the machine's floor"])}
+    others = [name for name in results["contestants"] if name not in OURS]
+    styles = {name: {"color": INK, "linestyle": line, "linewidth": 2.4} for name, line in OURS.items()}
+    for order, name in enumerate(others):
+        styles[name] = {"color": colour("", order), "marker": marker("", order), "linewidth": 1.2}
+    for name, mark in LIMITS.values():
+        styles[name] = {"color": MUTED, "linestyle": "none", "marker": mark}
+    labels = {}
     for axis, (task, lines) in zip(axes, curves.items(), strict=False):
         for name, points in lines.items():
-            ns, times = zip(*sorted(points), strict=True)
-            style = "--" if name == "the machine's floor" else "o-"
-            axis.loglog(ns, times, style, color=colours[name], label=name, ms=4)
-        axis.set(title=f"{task} task", xlabel="particles N", ylabel="µs per step")
-        axis.grid(alpha=0.3)
-    if len(axes):
-        axes[-1].legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=150)
+            (labels[name],) = axis.loglog(*zip(*sorted(points), strict=True), label=name, **styles[name])
+        axis.set(title=f"{task} task", xlabel="particles N")
+    axes[0].set_ylabel("µs per step")
+    legend(axes[-1], handles=[labels[name] for name in styles if name in labels])
