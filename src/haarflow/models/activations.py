@@ -36,27 +36,39 @@ def activation(name: str):
     return ACTIVATIONS[one_of("An activation", name, ACTIVATIONS)]
 
 
-# The slope at x as a function of the value there: one large array serves for both, and it is the only one in memory.
-_SLOPES = {
-    "relu": lambda value: (value > 0).astype(value.dtype),
-    "sigmoid": lambda value: value - value * value,
-    "tanh": lambda value: 1 - value * value,
+class Core(NamedTuple):
+    """An activation as `shift + scale · core(x)`, and its slope at x as a function of core(x)."""
+
+    core: Callable
+    slope: Callable
+    scale: float = 1.0
+    shift: float = 0.0
+
+
+# Where the slope can be had from the value, one large array serves for both, and it is the only one in memory.
+_CORES = {
+    "relu": Core(jax.nn.relu, lambda t: (t > 0).astype(t.dtype)),
+    "sigmoid": Core(lambda x: jnp.tanh(0.5 * x), lambda t: 0.25 - 0.25 * t * t, scale=0.5, shift=0.5),
+    "tanh": Core(jnp.tanh, lambda t: 1 - t * t),
 }
 
 
 class Evaluated(NamedTuple):
-    """An activation somewhere: its values, and its slopes as `slope(kept)`, entry by entry."""
+    """An activation somewhere: its value is `shift + scale · core`, its slope `slope(kept)`, entry by entry."""
 
-    values: Float[Array, "..."]
+    core: Float[Array, "..."]
     kept: Float[Array, "..."]
     slope: Callable
+    scale: float
+    shift: float
 
 
 def evaluated(name: str, before: Float[Array, "..."]) -> Evaluated:
     """An activation with its slope, in as few large arrays as it can be done."""
-    if name in _SLOPES:
-        values = activation(name)(before)
-        return Evaluated(values, values, _SLOPES[name])
+    if name in _CORES:
+        core, slope, scale, shift = _CORES[name]
+        values = core(before)
+        return Evaluated(values, values, slope, scale, shift)
     values, back = jax.vjp(activation(name), before)
     (steepness,) = back(jnp.ones_like(before))
-    return Evaluated(values, steepness, lambda kept: kept)
+    return Evaluated(values, steepness, lambda kept: kept, 1.0, 0.0)

@@ -58,7 +58,8 @@ class Unit(eqx.Module):
     ) -> tuple[Float[Array, "n"], Float[Array, "n p"]]:
         """`sum_b <s_b, unit(theta, x_b)>` and its gradient, at every particle with mass or without.
 
-        The slopes s are `answer(total)`: the unit is evaluated once for the outputs and for what comes back.
+        The slopes s are `answer(total)`: the unit is evaluated once for the outputs and for what comes back. The weights
+        are those of a law and sum to one, unless the answer does not look at the total.
         """
         values, back = jax.vjp(lambda atoms: self.many(atoms, xs), thetas)
         slopes = answer(_summed(weights, values)).T
@@ -208,9 +209,10 @@ class Dense(Unit):
     def feedback(self, weights, thetas, xs, answer):
         if self.inputs > _FEW:
             return super().feedback(weights, thetas, xs, answer)
-        values, kept, slope = evaluated(self.activation, self._before(thetas, xs))
-        rows = values.reshape(-1, len(thetas))
-        slopes = answer((rows @ weights).reshape(self.outputs, -1).T).T
+        core, kept, slope, scale, shift = evaluated(self.activation, self._before(thetas, xs))
+        rows = core.reshape(-1, len(thetas))
+        outputs = scale * (rows @ weights) + shift
+        slopes = answer(outputs.reshape(self.outputs, -1).T).T
         pulls = slopes[:, :, None] * xs[None]
         if len(thetas) > _CACHED and len(xs) <= _UNROLLED:
             # Sample by sample, in one pass over what was kept: the steepness is never an array of its own.
@@ -219,7 +221,7 @@ class Dense(Unit):
             gradient = self._turned("qp,qn->np", sum(terms[1:], terms[0]).reshape(self.dim, -1))
         else:
             gradient = jnp.einsum("cbd,cbn->cdn", pulls, slope(kept)).reshape(self.dim, -1).T
-        return slopes.ravel() @ rows, gradient
+        return scale * (slopes.ravel() @ rows) + shift * jnp.sum(slopes), gradient
 
     def joint(self, on_x, on_y):
         return on_x.hom(on_y)
@@ -258,9 +260,11 @@ class Perceptron(Unit):
 
     def feedback(self, weights, thetas, xs, answer):
         padded, a = self._padded(xs), thetas[:, : self.outputs]
-        values, kept, slope = evaluated(self.activation, thetas @ padded.T)
-        slopes = answer(((weights[:, None] * a).T @ values).T)
-        inner = values @ slopes
+        core, kept, slope, scale, shift = evaluated(self.activation, thetas @ padded.T)
+        mass = weights[:, None] * a
+        outputs = scale * (mass.T @ core) + shift * jnp.sum(mass, axis=0)[:, None]
+        slopes = answer(outputs.T)
+        inner = scale * (core @ slopes) + shift * jnp.sum(slopes, axis=0)[None]
         terms = [a[:, c, None] * slopes[None, :, c] for c in range(self.outputs)]
         gradient = (sum(terms[1:], terms[0]) * slope(kept)) @ padded
         if self.outputs == 1:  # one value for a row: the compiler fuses this into whatever uses the gradient

@@ -165,8 +165,8 @@ def failures(axis: Any, names: Any, series: Mapping[str, Any], bound: float) -> 
     axis.axvline(bound, color=INK, linewidth=1.2)
     axis.axvline(eps, color=MUTED, linewidth=0.9, linestyle=DASHED)
     for words, place, shade in (("bound", bound, INK), ("rounding", eps, MUTED)):
-        axis.annotate(words, (place, rows[0] + 0.62), color=shade, fontsize=8, ha="center")
-    axis.set(xscale="log", xlim=(5e-19, None), ylim=(-0.7, rows[0] + 0.95), yticks=rows)
+        axis.text(place, 1.01, words, transform=axis.get_xaxis_transform(), color=shade, fontsize=8, ha="center")
+    axis.set(xscale="log", xlim=(5e-19, None), ylim=(-0.7, rows[0] + 0.6), yticks=rows)
     axis.set_yticklabels(names)
     axis.set_xlabel("size of the failure (0 is drawn at 1e-18)")
     legend(axis)
