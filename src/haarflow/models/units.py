@@ -58,8 +58,8 @@ class Unit(eqx.Module):
     ) -> tuple[Float[Array, "n"], Float[Array, "n p"]]:
         """`sum_b <s_b, unit(theta, x_b)>` and its gradient, at every particle with mass or without.
 
-        The slopes s are `answer(total)`: the unit is evaluated once for the outputs and for what comes back. The weights
-        are those of a law and sum to one, unless the answer does not look at the total.
+        The slopes s are `answer(total)`: the unit is evaluated once for the outputs and for what comes back. The
+        weights are those of a law and sum to one, unless the answer does not look at the total.
         """
         values, back = jax.vjp(lambda atoms: self.many(atoms, xs), thetas)
         slopes = answer(_summed(weights, values)).T
