@@ -36,7 +36,7 @@ def haarflow(task: str, n: int) -> Run:
         unit, loss = hf.Perceptron(64, 1, "tanh"), "half-square"
 
         def law(key, size):
-            xs = jax.random.normal(key, (size, 64), jnp.float32)
+            xs = hf.gaussian(key, (size, 64), jnp.float32)
             return xs, jnp.tanh(xs @ TARGET)[:, None]
 
         data = hf.Stream(law, 64)

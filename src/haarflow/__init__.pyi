@@ -49,6 +49,7 @@ from haarflow.dynamics.limits import pairwise as pairwise
 from haarflow.dynamics.limits import sampling_excess as sampling_excess
 from haarflow.dynamics.limits import settle as settle
 from haarflow.dynamics.limits import weak_rate as weak_rate
+from haarflow.dynamics.noise import gaussian as gaussian
 from haarflow.dynamics.oracles import Bowl as Bowl
 from haarflow.dynamics.oracles import QuadraticRisk as QuadraticRisk
 from haarflow.dynamics.oracles import frozen_flow as frozen_flow

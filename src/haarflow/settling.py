@@ -16,13 +16,10 @@ _WIDTH = 8
 
 
 def settled(tree: T) -> T:
-    """The same arrays, of one dtype, computed before anything that uses them."""
-    if jax.default_backend() != "cpu":
-        return tree
-    leaves, structure = jax.tree.flatten(tree)
-    flat = jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])
-    rows = jnp.pad(flat, (0, -len(flat) % _WIDTH)).reshape(-1, _WIDTH)
-    flat = (rows @ np.eye(_WIDTH, dtype=flat.dtype)).ravel()
-    ends = np.cumsum([leaf.size for leaf in leaves])
-    parts = [flat[end - leaf.size : end].reshape(leaf.shape) for leaf, end in zip(leaves, ends, strict=True)]
-    return jax.tree.unflatten(structure, parts)
+    """The same arrays, computed before anything that uses them."""
+    return tree if jax.default_backend() != "cpu" else jax.tree.map(_settled, tree)
+
+
+def _settled(leaf):
+    rows = jnp.pad(leaf.ravel(), (0, -leaf.size % _WIDTH)).reshape(-1, _WIDTH)
+    return (rows @ np.eye(_WIDTH, dtype=leaf.dtype)).ravel()[: leaf.size].reshape(leaf.shape)

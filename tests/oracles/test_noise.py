@@ -31,7 +31,10 @@ def test_thirteen_rounds_have_their_published_answers():
 
 def test_both_precisions_share_their_noise():
     key = jax.random.key(3)
-    np.testing.assert_allclose(gaussian(key, (50, 3), jnp.float64), gaussian(key, (50, 3)), rtol=1e-5, atol=1e-6)
+    for p in (3, 12):
+        double, single = (gaussian(key, (50, p), dtype) for dtype in (jnp.float64, jnp.float32))
+        assert (double.dtype, single.dtype) == (jnp.float64, jnp.float32)
+        np.testing.assert_allclose(double, single, rtol=1e-5, atol=1e-6)
 
 
 def test_the_short_polynomials_of_float32_are_right_to_rounding():
@@ -75,6 +78,14 @@ def test_a_particle_has_its_noise_whatever_the_others_do():
     whole = gaussian(key, (10, 5))
     np.testing.assert_array_equal(whole[:4], gaussian(key, (4, 5)))
     np.testing.assert_array_equal(whole[6:], gaussian(key, (4, 5), first=6))
+
+
+def test_a_coordinate_has_its_noise_whatever_the_others_do():
+    """Short and long rows are counted in different ways."""
+    key = jax.random.key(6)
+    long = gaussian(key, (9, 21))
+    for p in (1, 4, 7, 8, 20):
+        np.testing.assert_allclose(long[2:, :p], gaussian(key, (7, p), first=2), rtol=1e-14)
 
 
 DRAWS = {

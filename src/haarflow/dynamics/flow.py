@@ -28,7 +28,7 @@ from haarflow.measures.clouds import Cloud
 
 # Seconds, about, between two looks at the numbers: to check them, to save, to tell the progress. Every look costs a
 # large cloud fresh memory, a tenth of a second for 10⁵ particles in R^66.
-_LOOK_UP = 1.0
+_LOOK_UP = 2.0
 
 
 class Diverged(UserWarning):

@@ -15,7 +15,10 @@ import numpy as np
 from jax.extend.random import define_prng_impl
 from jaxtyping import Array, Float, Key, PRNGKeyArray, UInt32
 
+from haarflow.errors import Refusal
+
 _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
+_SHORT = 8  # coordinates: below, all of all particles are one axis, since the compiler makes vectors along the last
 _ROUNDS = 13  # the fewest that pass BigCrush (Salmon, Moraes, Dror and Shaw 2011)
 _PARITY = np.uint32(0x1BD11BDA)
 _ROOT_HALF = np.int32(0x3F3504F3)  # the bits of √½
@@ -75,20 +78,27 @@ def unrolled(key: Key[Array, "..."]) -> Key[Array, "..."]:
     return jax.random.wrap_key_data(jax.random.key_data(key), impl=_UNROLLED)
 
 
-def gaussian(
-    key: PRNGKeyArray, shape: tuple[int, int], dtype=jnp.float32, *, first: int | Array = 0
-) -> Float[Array, "n p"]:
-    """Standard normals (n, p) for the particles first, first + 1, ...: one row each, whatever n is."""
+def gaussian(key: PRNGKeyArray, shape: tuple[int, int], dtype=None, *, first: int | Array = 0) -> Float[Array, "n p"]:
+    """Standard normals (n, p) for the particles first, first + 1, ...: one row each, whatever n is.
+
+    On a CPU they take less than half the time of `jax.random.normal`, also for the inputs of a law.
+    """
+    if len(shape) != 2:
+        raise Refusal(f"Gaussian noise has a row for each particle; got the shape {shape}. Write (n, p).")
+    dtype = jnp.result_type(float) if dtype is None else dtype
     n, p = shape
-    # One long axis: the compiler vectorises over the last, and p may be small.
-    positions = jax.lax.iota(jnp.uint32, n * p)
-    particles = positions // np.uint32(p) + jnp.asarray(first, jnp.uint32)
-    words = threefry(jax.random.key_data(key), particles, positions % np.uint32(p), rounds=_ROUNDS)
+    if p < _SHORT:
+        positions = jax.lax.iota(jnp.uint32, n * p)
+        particles, coordinates = positions // np.uint32(p), positions % np.uint32(p)
+    else:
+        particles, coordinates = (jax.lax.broadcasted_iota(jnp.uint32, shape, axis) for axis in (0, 1))
+    particles = particles + jnp.asarray(first, jnp.uint32)
+    words = threefry(jax.random.key_data(key), particles, coordinates, rounds=_ROUNDS)
     radius_word, angle_word = words
-    return (_radius(radius_word, dtype) * _cosine(angle_word, dtype)).reshape(n, p)
+    return (_radius(radius_word, dtype) * _cosine(angle_word, dtype)).reshape(shape)
 
 
-def _radius(word: UInt32[Array, "m"], dtype) -> Float[Array, "m"]:
+def _radius(word: UInt32[Array, "..."], dtype) -> Float[Array, "..."]:
     """`sqrt(−2 log u)` for u uniform in (0, 1), of which the word gives 31 bits: up to 6.7."""
     count = (word >> np.uint32(1)).astype(jnp.int32).astype(dtype) + 0.5
     if dtype != jnp.float32:
@@ -101,7 +111,7 @@ def _radius(word: UInt32[Array, "m"], dtype) -> Float[Array, "m"]:
     return jnp.sqrt(-2 * logarithm)
 
 
-def _cosine(word: UInt32[Array, "m"], dtype) -> Float[Array, "m"]:
+def _cosine(word: UInt32[Array, "..."], dtype) -> Float[Array, "..."]:
     """The cosine of a uniform angle: one bit for the sign, 31 for the angle in [0, π/2)."""
     angle = (word >> np.uint32(1)).astype(jnp.int32).astype(dtype) * (math.pi / 2**32)
     series = _COS if dtype == jnp.float32 else _TAYLOR
@@ -109,7 +119,7 @@ def _cosine(word: UInt32[Array, "m"], dtype) -> Float[Array, "m"]:
     return jnp.where((word & np.uint32(1)) == np.uint32(1), -value, value)
 
 
-def _polynomial(coefficients: list[float], x: Float[Array, "m"]) -> Float[Array, "m"]:
+def _polynomial(coefficients: list[float], x: Float[Array, "..."]) -> Float[Array, "..."]:
     value = jnp.full_like(x, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         value = value * x + coefficient
