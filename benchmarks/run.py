@@ -1,10 +1,10 @@
 """`make bench`: the step against what people would write otherwise, against the machine, and against N.
 
-Every contestant runs in processes of its own, in an order that alternates from round to round, each allowed all
-cores; the table shows medians and ratios. We run in three ways (one core, all cores, two devices of a core each) and
-the best one counts, as `flow` lets the user choose. PyTorch and numba are optional: `pip install 'haarflow[bench]'`,
-or name another interpreter that has PyTorch by --torch-python. What `bounds.py` states is judged at the end. Run it on
-a quiet machine; `--quick` only shows that it works.
+Every contestant lives in a process of its own, allowed all cores; in each case all of them take turns, half a second
+each, in an order that alternates, and the table shows medians and ratios. We run in three ways (one core, all cores,
+two devices of a core each) and the best one counts, as `flow` lets the user choose. PyTorch and numba are optional:
+`pip install 'haarflow[bench]'`, or name another interpreter that has PyTorch by --torch-python. What `bounds.py` states
+is judged at the end. Run it on a quiet machine; `--quick` only shows that it works.
 """
 
 import argparse
@@ -16,12 +16,14 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
 from bounds import judged
 from contestants import AVERAGED, CONTESTANTS, NEEDS, PUBLISHED, WIDE
 from picture import draw
+from workers import BURSTS, Worker, in_turn, measured
 
 HERE = Path(__file__).parent
 CASES = [(task, n) for task in (PUBLISHED, AVERAGED) for n in (100, 1000, 5000, 50_000)]
@@ -31,20 +33,6 @@ ONE_CORE = {"NPROC": "1", "OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_
 TWO_DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2 --xla_cpu_multi_thread_eigen=false"}
 OURS = {"haarflow": {}, "haarflow, one core": ONE_CORE, "haarflow, two devices": TWO_DEVICES}
 TRAINING = 100_000  # steps of the published training, in float64 at N = 5000
-
-
-def command(order: dict, python: str) -> list[str]:
-    """How a contestant is started."""
-    return [python, str(HERE / "measure.py"), json.dumps(order)]
-
-
-def child(order: dict, *, python: str = sys.executable, settings: dict | None = None) -> list[dict]:
-    """What a process of its own measured; a contestant that fails leaves a line and an empty answer."""
-    environment = os.environ | (settings or {})
-    done = subprocess.run(command(order, python), env=environment, capture_output=True, text=True)
-    if done.returncode:
-        print(f"  {order['who']} failed: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}")
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
 def present(options: argparse.Namespace) -> dict[str, tuple[str, str, dict]]:
@@ -61,18 +49,22 @@ def present(options: argparse.Namespace) -> dict[str, tuple[str, str, dict]]:
 
 
 def race(options: argparse.Namespace, contestants: dict) -> dict[str, dict[str, float]]:
-    """Seconds per step of every contestant in every case: the median over rounds in alternating order."""
-    cases = [case for case in CASES if case[1] <= options.largest]
-    seen = defaultdict(lambda: defaultdict(list))
-    for turn in range(options.rounds):
-        names = list(contestants) if turn % 2 == 0 else list(contestants)[::-1]
-        for name in names:
-            print(f"round {turn + 1} of {options.rounds}: {name}", flush=True)
-            what, python, settings = contestants[name]
-            order = {"who": what, "cases": cases, "seconds": options.seconds, "repeats": options.repeats}
-            for line in child(order, python=python, settings=settings):
-                seen[f"{line['task']} {line['n']}"][name].append(line["seconds"])
-    return {case: {name: median(values) for name, values in by.items()} for case, by in seen.items()}
+    """Seconds per step of every contestant in every case."""
+    with ExitStack() as stack:
+        workers = {
+            name: stack.enter_context(Worker(what, python=python, settings=settings))
+            for name, (what, python, settings) in contestants.items()
+        }
+        cases = [case for case in CASES if case[1] <= options.largest]
+        return {f"{task} {n}": _times(workers, task, n, options) for task, n in cases}
+
+
+def _times(workers: dict[str, Worker], task: str, n: int, options: argparse.Namespace) -> dict[str, float]:
+    """The median over rounds in alternating order."""
+    print(f"{task} {n}", flush=True)
+    in_turn(workers, lambda worker: worker.ready(task, n, seconds=options.seconds))
+    rounds = [in_turn(workers, Worker.burst, backwards=turn % 2 == 1) for turn in range(options.rounds)]
+    return {name: median(times[name] for times in rounds) for name in workers}
 
 
 def floor(options: argparse.Namespace) -> dict[str, float]:
@@ -84,8 +76,7 @@ def floor(options: argparse.Namespace) -> dict[str, float]:
     rates = defaultdict(lambda: math.inf)
     for rate in ("forward", "backward", "activation", "noise"):
         for settings in (ONE_CORE, {}):
-            order = {"who": rate, "cases": cases, "seconds": options.seconds, "repeats": options.repeats}
-            for line in child(order, settings=settings):
+            for line in measured(rate, cases, seconds=options.seconds, settings=settings):
                 rates[rate] = min(rates[rate], line["seconds"] / line["n"])
     return {f"{task} {n}": n * sum(rates.values()) for task, n in cases}
 
@@ -96,18 +87,15 @@ def native(options: argparse.Namespace) -> dict[str, float]:
         print("the native kernel is missing: there is no C compiler, cc. Going on without it.")
         return {}
     cases = [case for case in CASES if case[0] == PUBLISHED and case[1] <= options.largest]
-    order = {"who": "native", "cases": cases, "seconds": options.seconds, "repeats": options.repeats}
-    return {f"{line['task']} {line['n']}": line["seconds"] for line in child(order)}
+    return {
+        f"{line['task']} {line['n']}": line["seconds"] for line in measured("native", cases, seconds=options.seconds)
+    }
 
 
 def ladder(options: argparse.Namespace) -> list[dict]:
     """Cost and peak memory against N, each size in a process of its own."""
-    lines = []
-    for case in LADDER:
-        if case[1] <= 10 * options.largest:
-            order = {"who": "haarflow", "cases": [case], "seconds": options.seconds, "repeats": options.repeats}
-            lines += child(order)
-    return lines
+    cases = [case for case in LADDER if case[1] <= 10 * options.largest]
+    return [line for case in cases for line in measured("haarflow", [case], seconds=options.seconds)]
 
 
 def exponent(lines: list[dict]) -> float:
@@ -120,32 +108,36 @@ def exponent(lines: list[dict]) -> float:
 def side_by_side(options: argparse.Namespace) -> dict[str, float]:
     """How much more two runs do together, a core each, than one run with both cores: steps per second, as a ratio."""
     gains = {}
-    for case in [(PUBLISHED, 1000), (PUBLISHED, 5000), (WIDE, 10_000)]:
-        order = {"who": "haarflow", "cases": [case], "seconds": max(options.seconds, 0.1), "repeats": options.repeats}
-        alone = child(order)[0]["seconds"]
-        pair = [
-            subprocess.Popen(
-                command(order, sys.executable), env=os.environ | ONE_CORE, stdout=subprocess.PIPE, text=True
-            )
-            for _ in range(2)
-        ]
-        each = [json.loads(process.communicate()[0].splitlines()[-1])["seconds"] for process in pair]
-        gains[f"{case[0]} {case[1]}"] = alone * sum(1 / seconds for seconds in each)
+    with ExitStack() as stack:
+        workers = [stack.enter_context(Worker("haarflow", settings=settings)) for settings in ({}, ONE_CORE, ONE_CORE)]
+        for task, n in [(PUBLISHED, 1000), (PUBLISHED, 5000), (WIDE, 10_000)]:
+            for worker in workers:
+                worker.ready(task, n, seconds=options.seconds)
+            gains[f"{task} {n}"] = median(_gain(*workers) for _ in range(BURSTS))
     return gains
+
+
+def _gain(alone: Worker, left: Worker, right: Worker) -> float:
+    for worker in (left, right):
+        worker.begin()
+    together = sum(1 / worker.end() for worker in (left, right))
+    return alone.burst() * together
 
 
 def training(options: argparse.Namespace) -> dict[str, float]:
     """Seconds of the published training in float64, by the seconds of its step."""
-    order = {"who": "haarflow", "cases": [(PUBLISHED, 5000)], "seconds": options.seconds, "repeats": options.repeats}
-    ways = {name: child(order, settings={**settings, "JAX_ENABLE_X64": "1"}) for name, settings in OURS.items()}
+    ways = {
+        name: measured("haarflow", [(PUBLISHED, 5000)], seconds=options.seconds, settings=way | {"JAX_ENABLE_X64": "1"})
+        for name, way in OURS.items()
+    }
     return {name: TRAINING * lines[0]["seconds"] for name, lines in ways.items() if lines}
 
 
 def reduction(options: argparse.Namespace) -> dict[str, float]:
     """How much faster a flow is with one particle and one sample per orbit of a group of eight."""
     cases = [("whole", n) for n in (800, 8000)] + [("reduced", n) for n in (800, 8000)]
-    order = {"who": "closed", "cases": cases, "seconds": options.seconds, "repeats": options.repeats}
-    seconds = {(line["task"], line["n"]): line["seconds"] for line in child(order, settings=ONE_CORE)}
+    lines = measured("closed", cases, seconds=options.seconds, settings=ONE_CORE)
+    seconds = {(line["task"], line["n"]): line["seconds"] for line in lines}
     return {f"N = {n}": seconds["whole", n] / seconds["reduced", n] for n in (800, 8000) if ("reduced", n) in seconds}
 
 
@@ -172,15 +164,14 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=HERE / "results")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of one repeat")
+    parser.add_argument("--rounds", type=int, default=7, help="turns of every contestant in every case")
+    parser.add_argument("--seconds", type=float, default=0.5, help="of a turn")
     parser.add_argument("--largest", type=int, default=100_000, help="particles; the ladder goes ten times further")
     parser.add_argument("--torch-python", default=sys.executable, help="an interpreter that has PyTorch")
     parser.add_argument("--quick", action="store_true", help="tiny: whether everything runs, not how fast")
     options = parser.parse_args()
     if options.quick:
-        options.rounds, options.repeats, options.seconds, options.largest = 1, 2, 0.1, 1000
+        options.rounds, options.seconds, options.largest = 2, 0.1, 1000
     return options
 
 
@@ -208,10 +199,10 @@ def main() -> None:
     results["best"] = {
         case: min(value for name, value in seconds.items() if name in OURS) for case, seconds in results["race"].items()
     }
-    for name, measured in SECTIONS.items():
+    for name, section in SECTIONS.items():
         (options.out / "bench.json").write_text(json.dumps(results, indent=1, ensure_ascii=False))
         print(name, flush=True)
-        results[name] = measured(options)
+        results[name] = section(options)
     results["exponent"] = exponent(results["ladder"]) if len(results["ladder"]) > 1 else None
     results["bounds"] = [] if options.quick else judged(results)
     (options.out / "bench.json").write_text(json.dumps(results, indent=1, ensure_ascii=False))
