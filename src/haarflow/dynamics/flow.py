@@ -22,13 +22,14 @@ from haarflow.dynamics.fields import Field
 from haarflow.dynamics.noise import unrolled
 from haarflow.dynamics.progress import Tell, watching
 from haarflow.dynamics.schemes import Scheme
-from haarflow.dynamics.shards import agreed, divided, everywhere, mesh_of, whole
+from haarflow.dynamics.shards import agreed, divided, everywhere, mesh_of, turned, whole
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 
 # Seconds, about, between two looks at the numbers: to check them, to save, to tell the progress. Every look costs a
 # large cloud fresh memory, a tenth of a second for 10⁵ particles in R^66.
 _LOOK_UP = 2.0
+_SHORT = 64  # coordinates
 
 
 class Diverged(UserWarning):
@@ -112,9 +113,9 @@ def flow(
         while at < steps:
             end = min(at + piece, min(stop for stop in records if stop > at))
             begun = time.monotonic()
-            moved = _advance(lanes, state, key, dt, schedule, np.asarray(at), np.asarray(end))
+            moved = _advance(lanes, state, key, dt, schedule, np.asarray(at), np.asarray(end), mesh)
             if not _finite(moved):
-                good, state = _last_good(lanes, state, key, dt, schedule, np.asarray(at), np.asarray(end))
+                good, state = _last_good(lanes, state, key, dt, schedule, np.asarray(at), np.asarray(end), mesh)
                 at, stopped = int(good), _sentence(int(good))
                 if at not in records:
                     log.record(at, state)
@@ -134,14 +135,44 @@ def flow(
 
 
 @eqx.filter_jit
-def _advance(lanes, state, key, dt, schedule, start, stop):
+def _advance(lanes, state, key, dt, schedule, start, stop, mesh):
     """From step `start` to step `stop`, without looking up. The state is kept, as the last good one to go back to."""
-    return jax.lax.fori_loop(start, stop, lambda k, s: _step(lanes, s, key, dt, schedule, k), state)
+    lay, lift = _turning(state, mesh)
+
+    def once(k, laid):
+        return lay(_step(lanes, lift(laid), key, dt, schedule, k))
+
+    return lift(jax.lax.fori_loop(start, stop, once, lay(state)))
+
+
+def _turning(state: State, mesh) -> tuple[Callable[[State], State], Callable[[State], State]]:
+    """How a state is laid down between two steps of a loop, and lifted again.
+
+    Arrays like atoms (n, p) lie as (p, n), if p is small: the compiler makes vectors along the last axis, and inside a
+    step it then turns nothing.
+    """
+
+    def like_atoms(lane):
+        n, p = lane[0].atoms.shape[-2:]
+        return jax.tree.map(lambda leaf: p < _SHORT and leaf.shape[-2:] == (n, p), lane)
+
+    short = {name: like_atoms(lane) for name, lane in state.lanes.items()}
+
+    def lay(lifted):
+        lanes = jax.tree.map(lambda leaf, turn: turned(leaf, mesh) if turn else leaf, lifted.lanes, short)
+        return State(lifted.time, lanes)
+
+    def lift(laid):
+        lanes = jax.tree.map(lambda leaf, turn: leaf.swapaxes(-1, -2) if turn else leaf, laid.lanes, short)
+        return State(laid.time, lanes)
+
+    return lay, lift
 
 
 @eqx.filter_jit
-def _last_good(lanes, state, key, dt, schedule, start, stop):
+def _last_good(lanes, state, key, dt, schedule, start, stop, mesh):
     """The last step whose numbers are all finite, and the state after it: the same steps, looked at one by one."""
+    lay, lift = _turning(state, mesh)
 
     def going(carry):
         k, _, good = carry
@@ -149,13 +180,13 @@ def _last_good(lanes, state, key, dt, schedule, start, stop):
 
     def once(carry):
         k, before, _ = carry
-        after = _step(lanes, before, key, dt, schedule, k)
+        after = lay(_step(lanes, lift(before), key, dt, schedule, k))
         good = _all_finite(after)
         kept = jax.tree.map(lambda new, old: jnp.where(good, new, old), after, before)
         return k + good, kept, good
 
-    k, kept, _ = jax.lax.while_loop(going, once, (start, state, jnp.asarray(True)))
-    return k, kept
+    k, kept, _ = jax.lax.while_loop(going, once, (start, lay(state), jnp.asarray(True)))
+    return k, lift(kept)
 
 
 def _step(lanes: dict[str, Lane], state: State, key, dt, schedule, k) -> State:

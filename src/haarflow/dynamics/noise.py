@@ -18,7 +18,6 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray, UInt32
 from haarflow.errors import Refusal
 
 _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
-_SHORT = 8  # coordinates: below, all of all particles are one axis, since the compiler makes vectors along the last
 _ROUNDS = 13  # the fewest that pass BigCrush (Salmon, Moraes, Dror and Shaw 2011)
 _PARITY = np.uint32(0x1BD11BDA)
 _ROOT_HALF = np.int32(0x3F3504F3)  # the bits of √½
@@ -86,16 +85,11 @@ def gaussian(key: PRNGKeyArray, shape: tuple[int, int], dtype=None, *, first: in
     if len(shape) != 2:
         raise Refusal(f"Gaussian noise has a row for each particle; got the shape {shape}. Write (n, p).")
     dtype = jnp.result_type(float) if dtype is None else dtype
-    n, p = shape
-    if p < _SHORT:
-        positions = jax.lax.iota(jnp.uint32, n * p)
-        particles, coordinates = positions // np.uint32(p), positions % np.uint32(p)
-    else:
-        particles, coordinates = (jax.lax.broadcasted_iota(jnp.uint32, shape, axis) for axis in (0, 1))
+    particles, coordinates = (jax.lax.broadcasted_iota(jnp.uint32, shape, axis) for axis in (0, 1))
     particles = particles + jnp.asarray(first, jnp.uint32)
     words = threefry(jax.random.key_data(key), particles, coordinates, rounds=_ROUNDS)
     radius_word, angle_word = words
-    return (_radius(radius_word, dtype) * _cosine(angle_word, dtype)).reshape(shape)
+    return _radius(radius_word, dtype) * _cosine(angle_word, dtype)
 
 
 def _radius(word: UInt32[Array, "..."], dtype) -> Float[Array, "..."]:

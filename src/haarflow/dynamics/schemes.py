@@ -153,10 +153,10 @@ class Adaptive(Scheme):
         data, _ = streams(key)
 
         def slope(_, flowing, __):
-            atoms, exponents = flowing
-            tangent = field(data, Cloud(atoms, grow(cloud.weights, exponents)))
+            turned, exponents = flowing
+            tangent = field(data, Cloud(turned.T, grow(cloud.weights, exponents)))
             still = jnp.zeros_like(exponents)
-            return tangent.atoms, still if tangent.growth is None else tangent.growth
+            return tangent.atoms.T, still if tangent.growth is None else tangent.growth
 
         solution = diffrax.diffeqsolve(
             diffrax.ODETerm(slope),  # pyright: ignore[reportArgumentType]
@@ -164,14 +164,14 @@ class Adaptive(Scheme):
             t0=0.0,
             t1=dt,
             dt0=None,
-            y0=(cloud.atoms, jnp.zeros_like(cloud.weights)),
+            y0=(cloud.atoms.T, jnp.zeros_like(cloud.weights)),  # as they lie in the loop of a flow, if they are short
             stepsize_controller=diffrax.PIDController(rtol=self.rtol, atol=self.atol),  # pyright: ignore
             max_steps=self.most,
             throw=False,
         )
-        atoms, exponents = jax.tree.map(lambda leaf: leaf[-1], solution.ys)
+        turned, exponents = jax.tree.map(lambda leaf: leaf[-1], solution.ys)
         # A solver that gave up reports no number: the loop then stops at its last good state.
-        atoms = jnp.where(solution.result == diffrax.RESULTS.successful, atoms, jnp.nan)
+        atoms = jnp.where(solution.result == diffrax.RESULTS.successful, turned.T, jnp.nan)
         return Cloud(atoms, grow(cloud.weights, exponents)), state
 
     @classmethod

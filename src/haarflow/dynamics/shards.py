@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
+from jax.experimental.layout import Layout, with_layout_constraint
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Float
 
 from haarflow.errors import Refusal
 
@@ -50,6 +52,18 @@ def divided(tree: T, mesh: Mesh | None, *, n: int, axis: int) -> T:
         return _put(leaf, NamedSharding(mesh, parts))
 
     return jax.tree.map(place, tree)
+
+
+def turned(leaf: Float[Array, "*r n p"], mesh: Mesh | None) -> Float[Array, "*r p n"]:
+    """The last two axes exchanged, in memory too, which the compiler would put off; particles stay on their devices."""
+
+    def exchanged(part):
+        return with_layout_constraint(part.swapaxes(-1, -2), Layout(tuple(range(part.ndim))))
+
+    if mesh is None:
+        return exchanged(leaf)
+    before, after = (PartitionSpec(*[None] * axis, _AXIS) for axis in (leaf.ndim - 2, leaf.ndim - 1))
+    return jax.shard_map(exchanged, mesh=mesh, in_specs=before, out_specs=after)(leaf)
 
 
 def everywhere(tree: T, mesh: Mesh | None) -> T:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 # their sum is wanted, so that the cache holds them; many where they serve twice, and in blocks would be made twice.
 SUMMED = 2**23
 AT_ONCE = 2**28
+_SHORT = 16  # coordinates: so few would be gathered from all over the cloud, again for each sample
 _ROWS = 960  # their number divides it, and is a multiple of most numbers of devices
 
 
@@ -48,6 +49,8 @@ def feedback(unit, weights, thetas, xs, answer):
 
     def fill(i, so_far):
         start, mass, atoms = _window(i, layout, weights, thetas)
+        if atoms.shape[1] <= _SHORT:
+            atoms = atoms @ jnp.eye(atoms.shape[1], dtype=atoms.dtype)  # settled, see settling.py
         found = unit.feedback(mass, atoms, xs, lambda _: slopes)
         return jax.tree.map(
             lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, _rows(new, layout), start, 1), so_far, found

@@ -191,26 +191,28 @@ class Dense(Unit):
         return activation(self.activation)(rows @ xs.T).reshape(-1, self.outputs, xs.shape[0])
 
     # Over a few inputs a matrix product costs more than the sums it makes. There the sums are written out, with the
-    # particles last, where they are many and contiguous: (c, b, n).
+    # particles last, where they are many and contiguous: (c, b, n). In the loop of a flow they already lie so;
+    # elsewhere they are turned, where that pays.
 
-    def _before(self, thetas, xs):
-        z = self._turned("qp,np->qn", thetas).reshape(self.outputs, self.inputs, -1)
+    def _before(self, turned, xs):
+        z = turned.reshape(self.outputs, self.inputs, -1)
         terms = [xs[None, :, j, None] * z[:, j, None, :] for j in range(self.inputs)]
         return sum(terms[1:], terms[0])
 
-    def _turned(self, how, array):
-        return jnp.einsum(how, np.eye(self.dim, dtype=array.dtype), array)  # settled, see settling.py
+    def _turned(self, thetas):
+        return jnp.einsum("qp,np->qn", np.eye(self.dim, dtype=thetas.dtype), thetas)  # settled, see settling.py
 
     def total(self, weights, thetas, xs):
         if self.inputs > _FEW:
             return super().total(weights, thetas, xs)
-        values = activation(self.activation)(self._before(thetas, xs))
+        values = activation(self.activation)(self._before(self._turned(thetas), xs))
         return (values.reshape(-1, len(weights)) @ weights).reshape(self.outputs, -1).T
 
     def feedback(self, weights, thetas, xs, answer):
         if self.inputs > _FEW:
             return super().feedback(weights, thetas, xs, answer)
-        core, kept, slope, scale, shift = evaluated(self.activation, self._before(thetas, xs))
+        turned = thetas.T if len(xs) <= _UNROLLED else self._turned(thetas)
+        core, kept, slope, scale, shift = evaluated(self.activation, self._before(turned, xs))
         rows = core.reshape(-1, len(thetas))
         outputs = scale * (rows @ weights) + shift
         slopes = answer(outputs.reshape(self.outputs, -1).T).T
@@ -219,7 +221,7 @@ class Dense(Unit):
             # Sample by sample, in one pass over what was kept: the steepness is never an array of its own.
             pulls = settled(pulls)
             terms = [pulls[:, b, :, None] * slope(kept[:, b])[:, None] for b in range(len(xs))]
-            gradient = self._turned("qp,qn->np", sum(terms[1:], terms[0]).reshape(self.dim, -1))
+            gradient = sum(terms[1:], terms[0]).reshape(self.dim, -1).T
         else:
             gradient = jnp.einsum("cbd,cbn->cdn", pulls, slope(kept)).reshape(self.dim, -1).T
         return scale * (slopes.ravel() @ rows) + shift * jnp.sum(slopes), gradient
