@@ -24,7 +24,7 @@ gallery: .venv/ready
 	$(BIN)/haarflow reproduce --quick --out $(OUT)
 	$(BIN)/python docs/make_gallery.py $(OUT)
 
-# On a quiet machine, about twenty minutes; `make bench BENCH=--quick` shows in minutes that it works.
+# On a quiet machine, a quarter of an hour; `make bench BENCH=--quick` shows in minutes that it works.
 bench: .venv/ready
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
