@@ -10,6 +10,7 @@ import pytest
 from jax.extend.random import threefry_2x32
 
 from haarflow.dynamics.noise import _cosine, _radius, gaussian, threefry, unrolled
+from haarflow.errors import Refusal
 
 M = 1_000_000
 Z = np.asarray(gaussian(jax.random.key(11), (M // 4, 4), jnp.float64))
@@ -86,6 +87,11 @@ def test_a_coordinate_has_its_noise_whatever_the_others_do():
     long = gaussian(key, (9, 21))
     for p in (1, 4, 7, 8, 20):
         np.testing.assert_allclose(long[2:, :p], gaussian(key, (7, p), first=2), rtol=1e-14)
+
+
+def test_a_shape_that_is_no_matrix_is_refused():
+    with pytest.raises(Refusal, match=r"a row for each particle; got the shape \(5,\)\. Write \(n, p\)"):
+        gaussian(jax.random.key(0), (5,))
 
 
 DRAWS = {
