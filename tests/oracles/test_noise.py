@@ -77,7 +77,7 @@ def test_coordinates_particles_and_steps_are_independent():
 def test_a_particle_has_its_noise_whatever_the_others_do():
     key = jax.random.key(5)
     whole = gaussian(key, (10, 5))
-    np.testing.assert_array_equal(whole[:4], gaussian(key, (4, 5)))
+    np.testing.assert_array_equal(whole[:4], gaussian(key, [4, 5]))
     np.testing.assert_array_equal(whole[6:], gaussian(key, (4, 5), first=6))
 
 

@@ -29,7 +29,7 @@ from haarflow.measures.clouds import Cloud
 # Seconds, about, between two looks at the numbers: to check them, to save, to tell the progress. Every look costs a
 # large cloud fresh memory, a tenth of a second for 10⁵ particles in R^66.
 _LOOK_UP = 2.0
-_SHORT = 64  # coordinates
+_SHORT = 64  # coordinates: with fewer, particles lie last in the loop, see `_turning`
 
 
 class Diverged(UserWarning):
