@@ -121,8 +121,9 @@ def test_sinkhorn_is_debiased_and_near_the_exact_distance():
 def test_sinkhorn_in_blocks_equals_sinkhorn_at_once(monkeypatch):
     mu, nu = cloud(60, 2, 0), cloud(50, 2, 1, shift=2.0)
     whole = sinkhorn(mu, nu)
-    monkeypatch.setattr("haarflow.measures.distances.EXACT_LIMIT", 10)
-    assert np.isclose(sinkhorn(mu, nu), whole, rtol=1e-4)
+    monkeypatch.setattr("haarflow.measures.entropic.STORED", 10)
+    monkeypatch.setattr("haarflow.measures.entropic.BLOCK", 640)
+    assert np.isclose(sinkhorn(mu, nu), whole, rtol=1e-12)
 
 
 @pytest.mark.parametrize("rep", REPS, ids=repr)

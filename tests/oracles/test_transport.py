@@ -12,7 +12,9 @@ from scipy.stats import wasserstein_distance
 from haarflow.measures.brackets import gelbrich, w2_bounds
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.couplings import greedy, refined, sorted_along
-from haarflow.measures.distances import arrays, mmd_squared, staircase, w1, w2
+from haarflow.measures.distances import mmd_squared, w1, w2
+from haarflow.measures.samples import arrays
+from haarflow.measures.transport import staircase
 
 
 def weighted(draw, n: int, p: int) -> Cloud:

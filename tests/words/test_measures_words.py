@@ -154,7 +154,7 @@ def test_progress_announces_the_cost_before_the_solve():
 
 
 def test_force_solves_beyond_the_limit(monkeypatch):
-    monkeypatch.setattr("haarflow.measures.distances.EXACT_LIMIT", 4)
+    monkeypatch.setattr("haarflow.measures.transport.EXACT_LIMIT", 4)
     with pytest.raises(Refusal):
         w2(SPACE, SPACE)
     assert w2(SPACE, SPACE, force=True) == 0

@@ -1,6 +1,7 @@
 """Clouds: finitely many weighted particles, pushed forward, symmetrised, projected, redrawn."""
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -9,23 +10,29 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from haarflow.doors import Count, door, numbers, refuse_unless_affordable
 from haarflow.errors import Refusal
+from haarflow.measures.actions import action_matrices, projector_matrix
 
 
 class Cloud(eqx.Module):
     """The law Σ w_i δ(z_i): n atoms in R^p, and n weights that are non-negative and sum to one.
 
-    A stack of clouds of the same shape is a Cloud whose arrays have leading axes; see `stack`.
+    The weights take the precision of the atoms, float32 or float64. A stack of clouds of the same shape is a Cloud
+    whose arrays have leading axes; see `stack`.
     """
 
     atoms: Float[Array, "*stack n p"]
     weights: Float[Array, "*stack n"]
 
+    instead: ClassVar[str] = "Write `uniform(atoms)` for atoms of equal weight, or `Cloud(atoms, weights)`."
+
     def __init__(self, atoms, weights):
-        self.atoms = _floating("atoms", atoms)
-        self.weights = _floating("weights", weights)
-        _check_shapes(self.atoms.shape, self.weights.shape)
-        _check_values(self.atoms, self.weights)
+        self.atoms = _floating("A Cloud's table of atoms", atoms)
+        weights = _floating("A Cloud's row of weights", weights)
+        _check_shapes(self.atoms.shape, weights.shape)
+        _check_values(self.atoms, weights)
+        self.weights = _as_precise_as(self.atoms, weights)
 
     @property
     def n(self) -> int:
@@ -39,50 +46,68 @@ class Cloud(eqx.Module):
 
     def push(self, map: Callable | Array | np.ndarray) -> "Cloud":
         """The push-forward by a function of one atom, or by a matrix: the atoms move, the weights stay."""
-        if callable(map):
-            return Cloud(jax.vmap(map)(self.atoms), self.weights)
-        _check_columns(np.shape(map), self.p)
-        return Cloud(self.atoms @ jnp.asarray(map, self.atoms.dtype).T, self.weights)
+        if not callable(map):
+            matrix = numbers("push's matrix", map)
+            _check_columns(matrix.shape, self.p)
+            return Cloud(self.atoms @ matrix.astype(self.atoms.dtype).T, self.weights)
 
-    def orbit(self, rep, *, elements: Array | np.ndarray | None = None) -> "Cloud":
+        def image(z):
+            return numbers("push's function of one atom", map(z), finite=False)
+
+        for _ in self.weights.shape:
+            image = jax.vmap(image)
+        return Cloud(image(self.atoms), self.weights)
+
+    def orbit(self, rep, *, elements: Array | np.ndarray | Sequence | None = None) -> "Cloud":
         """The symmetrised law mu^G = mean over g of M_g # mu; the identity's n atoms come first.
 
         Infinite groups need `elements`, an array (m, d, d) of group elements to average over.
         """
         images = jnp.asarray(action_matrices(rep, self.p, elements=elements), self.atoms.dtype)
-        atoms = jnp.einsum("gij,nj->gni", images, self.atoms).reshape(-1, self.p)
-        return Cloud(atoms, jnp.tile(self.weights, len(images)) / len(images))
+        refuse_unless_affordable(
+            f"The orbit of {self.n:,} atoms under {len(images):,} elements",
+            float(self.atoms.nbytes) * len(images),
+            instead="Write fewer `elements`, or fewer atoms: `cloud.resample(key, n)`.",
+        )
+        atoms = jnp.einsum("gij,...nj->...gni", images, self.atoms)
+        return Cloud(
+            atoms.reshape(*self.atoms.shape[:-2], -1, self.p), jnp.tile(self.weights, len(images)) / len(images)
+        )
 
     def project(self, rep) -> "Cloud":
         """The projected law P # mu, for a representation or for its fixed-space projector P."""
         return self.push(projector_matrix(rep, self.p))
 
-    def resample(self, key: PRNGKeyArray | Array, n: int) -> "Cloud":
-        """n independent draws from this law, with equal weights."""
-        if n < 1:
-            raise Refusal(f"resample draws at least one atom; got n = {n}. Write `cloud.resample(key, 100)`.")
+    @door
+    def resample(self, key: PRNGKeyArray | Array, n: Count) -> "Cloud":
+        """n independent draws from this law, with equal weights; the key may be a whole number, as a seed."""
+        if self.atoms.ndim != 2:
+            raise Refusal(
+                f"resample draws from one cloud at a time; got a stack with atoms {self.atoms.shape}. "
+                "Write `jax.vmap(lambda key, cloud: cloud.resample(key, n))(keys, clouds)`."
+            )
+        refuse_unless_affordable(
+            f"A cloud of {n:,} atoms", float(n) * self.atoms.itemsize * (self.p + 1), instead="Draw fewer atoms."
+        )
         return uniform(self.atoms[jax.random.choice(key, self.n, (n,), p=self.weights)])
 
-    def mean(self) -> Float[Array, " p"]:
+    def mean(self) -> Float[Array, "*stack p"]:
         """∫ z dmu."""
-        return self.weights @ self.atoms
+        return jnp.einsum("...n,...np->...p", self.weights, self.atoms)
 
-    def second_moment(self) -> Float[Array, ""]:
+    def second_moment(self) -> Float[Array, "*stack"]:
         """∫ |z|² dmu."""
-        return self.weights @ jnp.sum(self.atoms**2, axis=-1)
+        return jnp.einsum("...n,...n->...", self.weights, jnp.sum(self.atoms**2, axis=-1))
 
 
 def uniform(atoms: Array | np.ndarray | Sequence) -> Cloud:
     """The cloud that gives each of these atoms the same weight."""
-    atoms = _floating("atoms", atoms)
-    if atoms.ndim < 2 or atoms.shape[-2] == 0:
-        raise Refusal(
-            f"A Cloud holds n atoms in R^p, n at least one; got atoms {atoms.shape}. "
-            "For atoms on the line write `uniform(values[:, None])`."
-        )
+    atoms = _floating("A Cloud's table of atoms", atoms)
+    refuse_no_cloud(atoms.shape)
     return Cloud(atoms, jnp.full(atoms.shape[:-1], 1 / atoms.shape[-2], atoms.dtype))
 
 
+@door
 def stack(clouds: Sequence[Cloud]) -> Cloud:
     """Clouds of one shape side by side, as one Cloud with a leading axis (for `vmap` and for `flow`)."""
     shapes = sorted({cloud.atoms.shape for cloud in clouds})
@@ -94,37 +119,28 @@ def stack(clouds: Sequence[Cloud]) -> Cloud:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *clouds)
 
 
-def action_matrices(rep, p: int, *, elements=None) -> Float[np.ndarray, "g p p"]:
-    """The matrices M_g of a representation on R^p: all of them, or those of given elements."""
-    _check_dimension(rep, p)
-    if elements is not None:
-        return np.stack([np.asarray(rep(g), float) for g in np.asarray(elements)])
-    if not hasattr(rep.group, "order"):
+def refuse_no_cloud(shape: tuple) -> None:
+    """Refuse atoms that are no table: there is one row for each atom, and one atom at least."""
+    if len(shape) < 2 or 0 in shape:
         raise Refusal(
-            f"An orbit is a finite sum over the group; got the infinite {type(rep.group).__name__}. "
-            "Write `elements=group.haar(key, 64)` to average over 64 draws."
+            f"A Cloud holds n atoms in R^p, n and p at least one; got atoms {shape}. "
+            "For atoms on the line write `uniform(values[:, None])`."
         )
-    return np.asarray(rep.matrices(), float)
 
 
-def projector_matrix(rep, p: int) -> Float[np.ndarray, "p p"]:
-    """The projector P on the fixed space of a representation on R^p; a (p, p) matrix is taken as P itself."""
-    if hasattr(rep, "fixed_projector"):
-        _check_dimension(rep, p)
-        return np.asarray(rep.fixed_projector(), float)
-    if np.shape(rep) != (p, p):
-        raise Refusal(
-            f"A projector on R^{p} is a ({p}, {p}) matrix; got shape {np.shape(rep)}. "
-            "Write `rep.fixed_projector()` of a representation of that dimension."
-        )
-    return np.asarray(rep, float)
+def _floating(owner: str, values) -> Array:
+    """An array in float32 or float64: shorter numbers get float32, longer ones float64."""
+    if isinstance(values, np.ndarray) and values.dtype == np.longdouble:
+        values = values.astype(np.float64)
+    found = numbers(owner, values, finite=False)
+    return found.astype(jnp.float32) if found.dtype.itemsize < 4 else found
 
 
-def _floating(name: str, values) -> Array:
-    values = values if isinstance(values, Array) else np.asarray(values)
-    if jnp.issubdtype(values.dtype, jnp.complexfloating) or not jnp.issubdtype(values.dtype, jnp.number):
-        raise Refusal(f"A Cloud's {name} are real numbers; got {values.dtype}. Write them as floats.")
-    return jnp.asarray(values if jnp.issubdtype(values.dtype, jnp.floating) else values.astype(float))
+def _as_precise_as(atoms: Array, weights: Array) -> Array:
+    """The weights in the precision of the atoms; coarser ones sum to one to the finer rounding."""
+    coarser = weights.dtype.itemsize < atoms.dtype.itemsize
+    weights = weights.astype(atoms.dtype)
+    return weights / jnp.sum(weights, axis=-1, keepdims=True) if coarser else weights
 
 
 def _check_shapes(atoms: tuple, weights: tuple) -> None:
@@ -171,13 +187,4 @@ def _check_columns(shape: tuple, p: int) -> None:
         raise Refusal(
             f"push takes a function of one atom, or a matrix with {p} columns for a cloud in R^{p}; "
             f"got shape {shape}. Write `cloud.push(lambda z: ...)` or transpose the matrix."
-        )
-
-
-def _check_dimension(rep, p: int) -> None:
-    if rep.dim != p:
-        raise Refusal(
-            "A representation of dimension k acts on clouds in R^k; "
-            f"got dimension {rep.dim} and a cloud in R^{p}. "
-            f"Write a representation of dimension {p}, such as the unit's `action(on_x, on_y)`."
         )
