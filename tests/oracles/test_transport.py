@@ -13,7 +13,7 @@ from haarflow.measures.brackets import gelbrich, w2_bounds
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.couplings import greedy, refined, sorted_along
 from haarflow.measures.distances import mmd_squared, w1, w2
-from haarflow.measures.samples import arrays
+from haarflow.measures.samples import arrays, together
 from haarflow.measures.transport import staircase
 
 
@@ -91,7 +91,7 @@ def test_every_cheap_coupling_has_the_right_margins(n, m, even):
     for coupling in couplings:
         np.testing.assert_allclose(np.bincount(coupling.i, coupling.mass, n), a, atol=1e-13)
         np.testing.assert_allclose(np.bincount(coupling.j, coupling.mass, m), b, atol=1e-13)
-    lengths = [coupling.length(x, y) for coupling in couplings]
+    lengths = [coupling.length(together(x, a, y, b)) for coupling in couplings]
     half = len(couplings) // 2
     assert all(later <= sooner for sooner, later in zip(lengths[:half], lengths[half:], strict=True))
 
@@ -100,7 +100,8 @@ def test_a_sorted_coupling_is_optimal_along_its_direction():
     draw = np.random.default_rng(3)
     (x, a), (y, b) = (arrays(weighted(draw, size, 1)) for size in (30, 17))
     u = np.array([0.6, 0.8])
-    found = sorted_along(u, x * u, a, y * u, b).length(x * u, y * u)
+    given = together(x * u, a, y * u, b)
+    found = sorted_along(u, x * u, a, y * u, b).length(given) * given.unit
     assert np.isclose(found, w2(Cloud(x, a), Cloud(y, b)), rtol=1e-12)
 
 

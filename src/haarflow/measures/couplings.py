@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from haarflow.measures.samples import Pair, even
+from haarflow.measures.samples import ROUNDING, Pair, even
 from haarflow.measures.transport import plan, squared_gaps, staircase
 
 NEAREST_DIMENSION = 8
@@ -33,12 +33,10 @@ class Coupling(NamedTuple):
         return float(np.sqrt(square if given.even else square + self.short(given) * given.reach))
 
     def short(self, given: Pair) -> float:
-        """The mass by which the margins differ from the weights."""
-        gaps = (
-            np.bincount(side, self.mass, len(weights)) - weights
-            for side, weights in ((self.i, given.a), (self.j, given.b))
-        )
-        return float(sum(np.abs(gap).sum() for gap in gaps))
+        """The mass by which the margins differ from the weights, beyond the rounding of each weight."""
+        sides = (self.i, given.a), (self.j, given.b)
+        gaps = (np.abs(np.bincount(i, self.mass, len(w)) - w) - 64 * ROUNDING * w for i, w in sides)
+        return float(sum(np.maximum(gap, 0.0).sum() for gap in gaps))
 
 
 def sorted_along(u: Float[np.ndarray, " p"], x, a, y, b) -> Coupling:
@@ -135,7 +133,7 @@ def _serve(i, j, gaps, left_a, left_b) -> Coupling:
 
 def _minus(left, index, mass):
     rest = left - np.bincount(index, mass, minlength=len(left))
-    return np.where(rest > 1e-14 * left.max(), rest, 0.0)
+    return np.where(rest > 8 * ROUNDING * left, rest, 0.0)
 
 
 def _rest(u, x, left_a, y, left_b, *, whole: bool) -> Coupling:

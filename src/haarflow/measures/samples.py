@@ -5,6 +5,7 @@ together towards the origin, by a shift of few digits that subtracts exactly, an
 distance gives for scaled or shifted clouds is what it gives for the clouds, scaled.
 """
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -66,11 +67,11 @@ def arrays(mu: Law) -> tuple[Float[np.ndarray, "n p"], Float[np.ndarray, " n"]]:
             "Write `jax.tree.map(lambda leaf: leaf[0], clouds)` for its first cloud."
         )
     atoms, weights = np.asarray(mu.atoms, float), np.asarray(mu.weights, float)
-    keep = weights > 0
-    return (atoms, weights / weights.sum()) if keep.all() else (atoms[keep], weights[keep] / weights.sum())
+    keep, total = weights > 0, math.fsum(weights)  # a sum that does not depend on the order of the atoms
+    return (atoms, weights / total) if keep.all() else (atoms[keep], weights[keep] / total)
 
 
-def pair(mu: Law, nu: Law) -> Pair:
+def pair(mu: Law, nu: OtherLaw) -> Pair:
     """Two clouds together, refused unless they live in the same space."""
     (x, a), (y, b) = arrays(mu), arrays(nu)
     if x.shape[1] != y.shape[1]:
