@@ -24,6 +24,9 @@ BLOCK = 2**20
 CLOSE = 1e-6
 """Below this part of the mean square distance, the difference of three values is told from one of the plans."""
 
+LONG = 50
+"""Steps that change the potentials by more than this, in regs, are no longer near the exponential they come from."""
+
 Rows = Callable[[slice], Float[np.ndarray, "r m"]]
 
 
@@ -44,21 +47,35 @@ class Budget:
 
 
 class Problem(NamedTuple):
-    """The margins a and b of the base, and block by block the base and the costs."""
+    """The margins a and b of the base, and block by block the base, its logarithm and the costs.
+
+    `close` says that the base is a plan of about these costs: small changes are to keep their digits, and the base
+    may be too small somewhere to be told from zero.
+    """
 
     a: Float[np.ndarray, " n"]
     b: Float[np.ndarray, " m"]
     base: Rows
+    log: Rows
     cost: Rows
     reg: float
     budget: Budget
+    close: bool = False
+
+    def change(self, i: slice, z: Float[np.ndarray, "r m"]) -> Float[np.ndarray, "r m"]:
+        """base · (exp(z) − 1), with the digits of small z."""
+        found = self.base(i) * np.expm1(z)
+        if self.close and (far := np.abs(z) > 0.5).any():
+            found[far] = np.exp(self.log(i)[far] + z[far]) - self.base(i)[far]
+        return found
 
     def blocks(self) -> list[slice]:
         size = max(BLOCK // len(self.b), 1)
         return [slice(at, at + size) for at in range(0, len(self.a), size)]
 
-    def stored(self) -> bool:
-        return len(self.a) * len(self.b) <= STORED
+    @property
+    def pairs(self) -> int:
+        return len(self.a) * len(self.b)
 
 
 class Slope(NamedTuple):
@@ -77,9 +94,13 @@ def divergence(given: Pair, reg: float, spread: float, passes: int) -> float:
     A common shift of one sample adds its square alone, so both are centred first. Where the three values nearly
     cancel, the answer is computed from the displacements of a short coupling instead.
     """
+    with np.errstate(over="ignore", invalid="ignore"):  # a step that overflows is one that is damped
+        return _divergence(given, reg, spread, Budget(passes))
+
+
+def _divergence(given: Pair, reg: float, spread: float, budget: Budget) -> float:
     means = given.a @ given.x, given.b @ given.y
     gap = float(np.sum((means[0] - means[1]) ** 2))
-    budget = Budget(passes)
     if gap + (rest := _apart(given, means, reg, budget)) > CLOSE * spread:
         return gap + rest
     pairs = close_pairs(given)
@@ -103,8 +124,7 @@ def _displaced(x, moves, mass, reg: float, budget: Budget) -> float:
     own = product(x, mass, x, mass, reg, budget)
     squares, along = np.sum(moves**2, axis=1), np.sum(x * moves, axis=1)
     slack = 1e-12 * float(mass @ squares)
-    known = own._replace(base=plan_rows(own, p := mirror(own, 1e-14 * reg), p))
-    known = known._replace(a=(margin := np.concatenate([known.base(i).sum(axis=1) for i in own.blocks()])), b=margin)
+    known = plan_problem(own, mirror(own, 1e-14 * reg))
 
     def one_moved(i: slice):
         return 2 * (along - x[i] @ moves.T) + squares
@@ -113,23 +133,35 @@ def _displaced(x, moves, mass, reg: float, budget: Budget) -> float:
         turned = along[i, None] + along - x[i] @ moves.T - moves[i] @ x.T
         return 2 * (turned - moves[i] @ moves.T) + squares[i, None] + squares
 
-    u, w = balance(known._replace(cost=_remembered(own, one_moved)), reg, slack)
-    s = mirror(known._replace(cost=_remembered(own, both_moved)), slack)
-    return float(margin @ (u + w - s))
+    u, w = balance(known._replace(cost=_remembered(own.pairs, one_moved)), reg, slack)
+    s = mirror(known._replace(cost=_remembered(own.pairs, both_moved)), slack)
+    return float(known.a @ (u + w - s))
 
 
 def product(x, a, y, b, reg: float, budget: Budget) -> Problem:
     """Transport of one sample to another, told from their product: the costs are |x − y|²."""
-    sizes = np.sum(x**2, axis=1), np.sum(y**2, axis=1)
-    fresh = Problem(a, b, lambda i: a[i, None] * b, lambda i: a, reg, budget)
-    return fresh._replace(
-        cost=_remembered(fresh, lambda i: np.maximum(sizes[0][i, None] + sizes[1] - 2 * x[i] @ y.T, 0.0))
+    sizes, logs = (np.sum(x**2, axis=1), np.sum(y**2, axis=1)), (np.log(a), np.log(b))
+
+    def cost(i: slice):
+        return np.maximum(sizes[0][i, None] + sizes[1] - 2 * x[i] @ y.T, 0.0)
+
+    return Problem(
+        a,
+        b,
+        base=lambda i: a[i, None] * b,
+        log=lambda i: logs[0][i, None] + logs[1],
+        cost=_remembered(len(a) * len(b), cost),
+        reg=reg,
+        budget=budget,
     )
 
 
-def plan_rows(problem: Problem, f, g) -> Rows:
-    """The plan that two potentials make, block by block."""
-    return _remembered(problem, lambda i: problem.base(i) * np.exp((f[i, None] + g - problem.cost(i)) / problem.reg))
+def plan_problem(own: Problem, p: Float[np.ndarray, " n"]) -> Problem:
+    """What is told from the plan that the potential makes; its margins are the plan's, to the last digit."""
+    log = _remembered(own.pairs, lambda i: own.log(i) + (p[i, None] + p - own.cost(i)) / own.reg)
+    base = _remembered(own.pairs, lambda i: np.exp(log(i)))
+    margin = np.concatenate([base(i).sum(axis=1) for i in own.blocks()])
+    return own._replace(a=margin, b=margin, base=base, log=log, close=True)
 
 
 def balance(problem: Problem, size: float, slack: float):
@@ -137,7 +169,7 @@ def balance(problem: Problem, size: float, slack: float):
     g = np.zeros_like(problem.b)
     halvings = max(int(np.ceil(np.log2(size / problem.reg))), 0) if size > 0 else 0
     for reg in problem.reg * 2.0 ** np.arange(halvings, 0, -1):
-        g = _climb(g, problem._replace(reg=float(reg)), _cross, float(reg) / 100)[0]
+        g = _climb(g, problem._replace(reg=float(reg)), _cross, float(reg) / 100, patience=1.0)[0]
     g, f = _climb(g, problem, _cross, slack)
     return f, g
 
@@ -147,8 +179,11 @@ def mirror(problem: Problem, slack: float) -> Float[np.ndarray, " n"]:
     return _climb(np.zeros_like(problem.b), problem, _mirrored, slack)[0]
 
 
-def _climb(g, problem: Problem, look: Callable[[Problem, np.ndarray], Slope], slack: float):
-    """Newton steps, damped where one would run far over the top, until what is left to gain is below the slack."""
+def _climb(g, problem: Problem, look: Callable[[Problem, np.ndarray], Slope], slack: float, patience: float = 0.0):
+    """Newton steps, damped where one would run far over the top, until what is left to gain is below the slack.
+
+    A damped step sees less to gain than there is: it ends the climb when it is damped by no more than the patience.
+    """
     for _ in range(2):
         now = look(problem, g)
         g = g - now.sweep * problem.reg * np.log1p(np.maximum(now.off / now.target, -1 + 1e-15))
@@ -157,19 +192,19 @@ def _climb(g, problem: Problem, look: Callable[[Problem, np.ndarray], Slope], sl
         step = problem.reg * _solve(now, damping)
         gain = -float(now.off @ step)
         there = look(problem, g + step)
-        if gain <= 2 * slack and damping == 0:
+        settled = gain <= 2 * slack
+        over = np.ptp(step) > LONG * problem.reg or not float(there.off @ step) <= 0.5 * gain
+        if settled and (damping <= patience or over):
             return g + step, there.other
-        if gain <= 2 * slack:
-            damping = 0.0
-        elif float(there.off @ step) <= 0.5 * gain:
-            now, g, damping = there, g + step, damping / 8 if damping > 1e-9 else 0.0
-        else:
+        if over:
             damping = max(8 * damping, 1e-4)
+        else:
+            now, g, damping = there, g + step, 0.0 if settled or damping < 1e-6 else damping / 8
 
 
 def _solve(now: Slope, damping: float) -> np.ndarray:
     """The step by conjugate gradients: to a tenth while far from the top, better when near."""
-    size = np.sqrt(np.maximum(now.target + now.off, 1e-300))
+    size = np.sqrt(np.maximum(now.target + now.off, 1e-6 * now.target))
     left = -now.off / size
     square = float(left @ left)
     goal = square * min(0.01, square**0.5)
@@ -190,34 +225,34 @@ def _cross(problem: Problem, g) -> Slope:
     problem.budget.spend()
     f, off = np.empty_like(problem.a), np.zeros_like(problem.b)
     for i in problem.blocks():
-        base, scaled = problem.base(i), (g - problem.cost(i)) / problem.reg
-        top = scaled.max(axis=1)
-        scaled -= top[:, None]
-        if scaled.min() > -0.5:
-            rest = np.log1p(np.sum(base * np.expm1(scaled), axis=1) / problem.a[i])
-        else:
-            rest = np.log(np.sum(base * np.exp(scaled), axis=1) / problem.a[i])
-        f[i] = -problem.reg * (top + rest)
-        off += np.sum(base * np.expm1(scaled - rest[:, None]), axis=0)
-    plan = plan_rows(problem, f, g)
+        f[i] = -problem.reg * _row_logarithms(problem, i, (g - problem.cost(i)) / problem.reg)
+        off += problem.change(i, (f[i, None] + g - problem.cost(i)) / problem.reg).sum(axis=0)
+    plan = _plan(problem, f, g)
 
     def curve(v):
         problem.budget.spend()
-        parts = (plan(i) for i in problem.blocks())
-        return (problem.b + off) * v - sum(
-            (rows @ v / problem.a[i]) @ rows for i, rows in zip(problem.blocks(), parts, strict=True)
-        )
+        through = [((rows := plan(i)) @ v / problem.a[i]) @ rows for i in problem.blocks()]
+        return (problem.b + off) * v - np.sum(through, axis=0)
 
     return Slope(off, problem.b, curve, 1.0, f)
+
+
+def _row_logarithms(problem: Problem, i: slice, z) -> Float[np.ndarray, " r"]:
+    """log (Σ_j base exp(z) / a) for each row, with the digits of small z."""
+    if problem.close or np.abs(z).max() < 0.5:
+        shares = problem.change(i, z).sum(axis=1) / problem.a[i]
+        if np.abs(shares).max() < 0.5:
+            return np.log1p(shares)
+    z = z + problem.log(i)
+    top = z.max(axis=1)
+    return top + np.log(np.exp(z - top[:, None]).sum(axis=1) / problem.a[i])
 
 
 def _mirrored(problem: Problem, p) -> Slope:
     """How far the rows are off under one potential for both sides."""
     problem.budget.spend()
-    off = np.empty_like(problem.a)
-    for i in problem.blocks():
-        off[i] = np.sum(problem.base(i) * np.expm1((p[i, None] + p - problem.cost(i)) / problem.reg), axis=1)
-    plan = plan_rows(problem, p, p)
+    sums = [problem.change(i, (p[i, None] + p - problem.cost(i)) / problem.reg).sum(axis=1) for i in problem.blocks()]
+    off, plan = np.concatenate(sums), _plan(problem, p, p)
 
     def curve(v):
         problem.budget.spend()
@@ -226,9 +261,19 @@ def _mirrored(problem: Problem, p) -> Slope:
     return Slope(off, problem.a, curve, 0.5, p)
 
 
-def _remembered(problem: Problem, rows: Rows) -> Rows:
+def _plan(problem: Problem, f, g) -> Rows:
+    """The plan that two potentials make, block by block."""
+
+    def rows(i: slice):
+        z = (f[i, None] + g - problem.cost(i)) / problem.reg
+        return np.exp(problem.log(i) + z)
+
+    return _remembered(problem.pairs, rows)
+
+
+def _remembered(pairs: int, rows: Rows) -> Rows:
     """The same blocks, made once where all of them fit in memory."""
-    if not problem.stored():
+    if pairs > STORED:
         return rows
     known: dict[int, np.ndarray] = {}
 
