@@ -1,3 +1,4 @@
+from haarflow.algebra.characters import character_dimension as character_dimension
 from haarflow.algebra.generated import Matrices as Matrices
 from haarflow.algebra.generated import Permutations as Permutations
 from haarflow.algebra.given import image as image
@@ -20,7 +21,6 @@ from haarflow.algebra.kinds import Group as Group
 from haarflow.algebra.products import lift as lift
 from haarflow.algebra.products import product as product
 from haarflow.algebra.reps import Rep as Rep
-from haarflow.algebra.reps import character_dimension as character_dimension
 from haarflow.algebra.reps import natural as natural
 from haarflow.algebra.reps import trivial as trivial
 from haarflow.dynamics.birth_death import BirthDeath as BirthDeath

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haarflow.algebra import fixed
+from haarflow.algebra.characters import character_dimension
 from haarflow.algebra.generated import Permutations
 from haarflow.algebra.given import image, permutation, regular, represent
 from haarflow.algebra.groups import (
@@ -25,7 +26,7 @@ from haarflow.algebra.groups import (
 )
 from haarflow.algebra.kinds import Finite
 from haarflow.algebra.products import lift
-from haarflow.algebra.reps import Rep, character_dimension, natural, trivial
+from haarflow.algebra.reps import Rep, natural, trivial
 from haarflow.members import members
 
 REPS = members(Rep)

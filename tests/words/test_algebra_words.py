@@ -11,11 +11,12 @@ from haarflow.algebra.groups import (
     Dihedral,
     Hyperoctahedral,
     Rotations,
+    Signs,
     SpecialOrthogonal,
     Symmetric,
 )
 from haarflow.algebra.products import Product, lift
-from haarflow.algebra.reps import natural, trivial
+from haarflow.algebra.reps import natural, one_group, trivial
 from haarflow.errors import Refusal
 
 turn = np.array([[np.cos(1.0), -np.sin(1.0)], [np.sin(1.0), np.cos(1.0)]])
@@ -29,7 +30,7 @@ SENTENCES = {
         lambda: Matrices([[[1.0, 1.0], [0.0, 1.0]]]),
         "Matrices makes a group of orthogonal matrices; m^T m is off the identity by 1.0e+00. Write its",
     ),
-    "not a number": (lambda: Matrices([[[np.nan]]]), "m^T m is off the identity by nan."),
+    "not a number": (lambda: Matrices([[[np.nan]]]), "generators holds finite numbers; got nan at [0, 0, 0]."),
     "not closing": (
         lambda: Matrices([turn], limit=500),
         "Matrices makes a finite group; these 1 matrices have not closed at 500 elements. Check for an angle",
@@ -38,7 +39,10 @@ SENTENCES = {
         lambda: Matrices([[[1.0, 0.0]]]),
         "stacked as (m, d, d); got an array of shape (1, 1, 2).",
     ),
-    "ragged": (lambda: Matrices([np.eye(2), np.eye(3)]), "Matrices takes square matrices of one size; got"),
+    "ragged": (
+        lambda: Matrices([np.eye(2), np.eye(3)]),
+        "generators is an array of numbers; got rows of different lengths.",
+    ),
     "not a permutation": (
         lambda: Permutations([(1, 1, 0)]),
         "Permutations takes tuples that hold each of 0 … n−1 once; got (1, 1, 0). Write for instance",
@@ -62,7 +66,27 @@ SENTENCES = {
     ),
     "two groups": (
         lambda: natural(Cyclic(2)) + natural(Cyclic(3)),
-        "Two representations add and multiply over one group; got Cyclic(2) and Cyclic(3). Write `lift(",
+        "A sum takes representations of one group; got Cyclic(2) and Cyclic(3). Write both over the same group, or",
+    ),
+    "two groups in a product": (
+        lambda: natural(Cyclic(2)) * natural(Cyclic(3)),
+        "A product takes representations of one group; got Cyclic(2) and Cyclic(3). Write both",
+    ),
+    "two groups in hom": (
+        lambda: natural(Cyclic(2)).hom(natural(Cyclic(3))),
+        "hom takes representations of one group; got Cyclic(2) and Cyclic(3). Write both",
+    ),
+    "a group for a representation": (
+        lambda: natural(Cyclic(2)) + Cyclic(2),
+        "A sum takes a representation of a group; got the group Cyclic(2). Write for instance `natural(group)`",
+    ),
+    "no representation": (
+        lambda: natural(Cyclic(2)).hom(3),
+        "hom takes a representation of a group; got 3. Write for instance",
+    ),
+    "three groups": (
+        lambda: one_group("average", natural(Cyclic(2)), trivial(Cyclic(2)), natural(Signs(2))),
+        "average takes representations of one group; got Cyclic(2) and Signs(2).",
     ),
     "lift": (
         lambda: lift(natural(Cyclic(2)), Cyclic(3) * Cyclic(2), 0),
@@ -100,7 +124,7 @@ SENTENCES = {
     ),
     "function of the wrong size": (
         lambda: represent(Cyclic(2), lambda g: g, dim=3),
-        "A representation on R^3 gives matrices 3 × 3; got {(2, 2)}.",
+        "A representation on R^3 gives matrices 3 × 3; got the shape (2, 2). Write the size of rho(g) as `dim=`.",
     ),
     "function without size": (lambda: represent(Cyclic(2), lambda g: g), "Write `represent(g, f, dim=k)`."),
     "two ways at once": (lambda: represent(Cyclic(2)), "represent takes one of a function of g, `elements=`"),
@@ -118,7 +142,7 @@ SENTENCES = {
     ),
     "ragged images": (
         lambda: permutation(Cyclic(2), elements=[(0,), (0, 1)]),
-        "takes an array of numbers; got",
+        "table is an array of numbers; got rows of different lengths.",
     ),
     "no images": (lambda: permutation(Cyclic(2)), "permutation takes one of points, `elements=` or"),
     "points": (

@@ -1,11 +1,11 @@
 """What the algebra refuses: sizes, tables that do not fit, skewed matrices, broken products."""
 
 import math
-import operator
 
 import numpy as np
 from jaxtyping import Float
 
+from haarflow import doors
 from haarflow.errors import Refusal
 
 MOST = 2**26
@@ -17,22 +17,21 @@ TOLERANCE = 1e-8
 
 def whole(number) -> int:
     """A whole number of at least one."""
-    try:
-        value = operator.index(number)
-    except TypeError:
-        value = 0
-    if value < 1 or isinstance(number, bool):
-        raise Refusal(f"A size in a group or a representation is a whole number >= 1; got {number!r}.")
-    return value
+    return doors.whole("A size in a group or a representation", number, least=1)
 
 
 def fits(owner: str, *shape: int) -> None:
     """Refuse a table that would not fit in memory."""
     if math.prod(shape) > MOST:
         raise Refusal(
-            f"{owner} would hold {' × '.join(map(_short, shape))} numbers; at most {MOST:.1e} are listed. "
+            f"{owner} would hold {' × '.join(map(short, shape))} numbers; at most {MOST:.1e} are listed. "
             "Work with `generators()`, `haar(key, n)` and `fixed_basis()`, which need no list."
         )
+
+
+def affordable(owner: str, *shape: int, instead: str) -> None:
+    """Refuse an array of so many numbers that it would not fit in half of the machine's memory."""
+    doors.refuse_unless_affordable(owner, float(min(8 * math.prod(shape), 10**30)), instead=instead)
 
 
 def off_orthogonal(matrices: Float[np.ndarray, "m k k"]) -> float:
@@ -65,11 +64,6 @@ def refuse_broken(group, gap: float) -> None:
         )
 
 
-def refuse_infinite(owner: str, group) -> None:
-    """Refuse a group whose elements cannot be listed."""
-    if not hasattr(group, "elements"):
-        raise Refusal(f"{owner} is for finite groups; got {group}. Draw `group.haar(key, n)` and use those elements.")
-
-
-def _short(size: int) -> str:
-    return str(size) if size < 10**12 else f"1e{len(str(size)) - 1}"
+def short(size: int) -> str:
+    """A whole number in words; of the large ones the power of ten."""
+    return str(size) if size < 10**12 else f"1e{int(math.log10(size) + 1e-9)}"

@@ -1,16 +1,56 @@
 """Fixed spaces: by orbits where points are permuted up to sign, by null spaces otherwise."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from haarflow.algebra.checks import fits
+from haarflow.algebra.cache import remembered
+from haarflow.algebra.checks import affordable, fits
+from haarflow.algebra.tables import readonly
+from haarflow.errors import Refusal
 
 NULL = 1e-8
 """Singular values of rho(g) − I and of Lie derivatives below this count as zero."""
+
+
+@remembered
+def basis(rep) -> Float[np.ndarray, "k m"]:
+    """An orthonormal basis, in columns, of the vectors that the group fixes."""
+    found = signed_generators(rep)
+    if found is not None:
+        return readonly(orbit_basis(*orbits(*found)))
+    generators, lie = rep.group.generators(), rep.group.lie_algebra()
+    fits(f"A matrix of {rep}", rep.dim, rep.dim)
+    _refuse_long(rep, len(generators) + len(lie))
+    moves = (np.asarray(rep.matrix(g)) - np.eye(rep.dim) for g in generators)
+    turns = (rep.turning(a) for a in _generic_first(lie))
+    return readonly(null_basis(chain(turns, moves), rep.dim))
+
+
+@remembered
+def projector(rep) -> Float[np.ndarray, "k k"]:
+    """The orthogonal projector on the vectors that the group fixes."""
+    fits(f"The projector of {rep}", rep.dim, rep.dim)
+    basis = rep.fixed_basis()
+    return readonly(basis @ basis.T)
+
+
+def signed_generators(rep) -> tuple[np.ndarray, np.ndarray] | None:
+    """The signed permutations of the generators; None when there is anything else to the group."""
+    if len(rep.group.lie_algebra()):
+        return None
+    generators = rep.group.generators()
+    wanted = "Write a representation on fewer coordinates."
+    affordable(f"The orbits of {rep}", 4, rep.dim, len(generators) + 1, instead=wanted)
+    found = [rep.images(g) for g in generators] or [(np.arange(rep.dim), np.ones(rep.dim))]
+    moves = [move for move in found if move is not None]
+    if len(moves) < len(found):
+        return None
+    return np.stack([images for images, _ in moves]), np.stack([signs for _, signs in moves])
 
 
 def orbits(
@@ -23,9 +63,9 @@ def orbits(
     """
     k = images.shape[1]
     if np.all(signs > 0):
-        return _components(images), np.ones(k)
+        return components(images), np.ones(k)
     odd = k * (signs < 0)
-    cover = _components(np.concatenate([images + odd, images + (k - odd)], axis=1))
+    cover = components(np.concatenate([images + odd, images + (k - odd)], axis=1))
     plus, minus = cover[:k], cover[k:]
     alive = plus != minus
     labels = np.full(k, -1)
@@ -54,8 +94,24 @@ def null_basis(operators: Iterable[Float[np.ndarray, "k k"]], k: int) -> Float[n
     return np.linalg.qr(basis)[0] if basis.shape[1] < k else basis
 
 
-def _components(images: Int[np.ndarray, "m k"]) -> Int[np.ndarray, " k"]:
+def components(images: Int[np.ndarray, "m k"]) -> Int[np.ndarray, " k"]:
     """The orbits of 0 … k−1 under the maps i -> images[j, i], numbered as they are met."""
     m, k = images.shape
     links = csr_array((np.ones(m * k, np.int8), images.T.ravel(), np.arange(0, m * k + 1, m)), shape=(k, k))
     return connected_components(links, directed=False)[1].astype(np.int64)
+
+
+def _generic_first(lie: Float[np.ndarray, "l d d"]) -> Iterator[Float[np.ndarray, "d d"]]:
+    """The basis after one element in general position, which leaves few vectors for the others to test."""
+    if len(lie) > 1:
+        yield np.tensordot(np.cos(1.0 + np.arange(len(lie))), lie, 1)
+    yield from lie
+
+
+def _refuse_long(rep, operators: int) -> None:
+    """Refuse a null space that would take longer than about half an hour."""
+    if operators * rep.dim**2 > 10**11:
+        raise Refusal(
+            f"The fixed space of {rep} is that of {operators} matrices {rep.dim} × {rep.dim}, which takes "
+            f"{operators * rep.dim**2:.0e} numbers; at most 1e+11 are computed. Write a smaller power."
+        )

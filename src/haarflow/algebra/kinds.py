@@ -2,25 +2,33 @@
 
 import abc
 from collections.abc import Sequence
-from functools import lru_cache
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt
 
-from haarflow.algebra.checks import fits
-from haarflow.algebra.tables import Constant, closure, match, readonly
+from haarflow import doors
+from haarflow.algebra.cache import remembered
+from haarflow.algebra.checks import TOLERANCE, affordable, fits, off_orthogonal
+from haarflow.algebra.tables import Constant, Places, closure, readonly
 from haarflow.errors import Refusal
 
 Key = PRNGKeyArray | UInt[Array, "2"]
 Matrix = Float[Array, "_ _"] | Float[np.ndarray, "_ _"]
 Classes = tuple[Float[np.ndarray, "q d d"], Float[np.ndarray, " q"]]
 
+NEAR = 1e-6
+"""A float64 matrix is an element when no entry is off by more than this; a float32 matrix, by a hundred times this."""
+
 
 class Group(Constant):
     """A compact group of orthogonal matrices d × d, made by its generators and its Lie algebra together."""
+
+    instead: ClassVar[str] = "Write for instance `Cyclic(4)`, `Symmetric(3)` or `SpecialOrthogonal(2)`."
 
     @property
     @abc.abstractmethod
@@ -28,25 +36,42 @@ class Group(Constant):
         """The size d of the natural matrices."""
 
     @abc.abstractmethod
-    def haar(self, key: Key, n: int) -> Float[Array, "n d d"]:
-        """n independent draws, exactly Haar."""
+    def draws(self, key: PRNGKeyArray, n: int) -> Float[Array, "n d d"]:
+        """n independent draws, exactly Haar; `haar` calls it with a key and a number that are in order."""
 
     @abc.abstractmethod
     def generators(self) -> Float[np.ndarray, "m d d"]:
         """Finitely many elements that make the group, with the exponentials of its Lie algebra."""
 
-    def lie_algebra(self) -> Float[np.ndarray, "l d d"]:
-        """A basis of the Lie algebra, skew matrices; empty for finite groups."""
-        return np.zeros((0, self.dim, self.dim))
-
     @abc.abstractmethod
     def classes(self, degree: int) -> Classes:
         """Elements and weights that integrate every class function of weights up to the degree exactly."""
+
+    @abc.abstractmethod
+    def count_classes(self, degree: int) -> int:
+        """How many elements `classes` lists: what it costs, before the work."""
 
     @classmethod
     @abc.abstractmethod
     def examples(cls) -> Sequence["Group"]:
         """Small lopsided members, on which the laws are tested."""
+
+    def __check_init__(self):
+        affordable(f"A matrix of {self}", self.dim, self.dim, instead="Write a group of a smaller space.")
+
+    @doors.door
+    def haar(self, key: Key, n: doors.Natural) -> Float[Array, "n d d"]:
+        """n independent draws, exactly Haar; the key may be a whole number, as a seed."""
+        affordable(f"A table of {n} draws of {self}", n, self.dim, self.dim, instead="Draw fewer at once.")
+        return self.draws(key, n)
+
+    def lie_algebra(self) -> Float[np.ndarray, "l d d"]:
+        """A basis of the Lie algebra, skew matrices; empty for finite groups."""
+        return np.zeros((0, self.dim, self.dim))
+
+    def holds(self, g: Float[np.ndarray, "d d"], near: float) -> bool:
+        """Whether an orthogonal matrix of the right size is an element, up to `near` in each entry."""
+        return True
 
     def probes(self) -> Float[np.ndarray, "m d d"]:
         """A few elements on which representations are checked: generators, flows, and words in them."""
@@ -61,6 +86,11 @@ class Group(Constant):
         from haarflow.algebra.products import product
 
         return product(self, other)
+
+    def __rmul__(self, other: "Group") -> "Group":
+        from haarflow.algebra.products import product
+
+        return product(other, self)
 
 
 class Finite(Group):
@@ -80,26 +110,66 @@ class Finite(Group):
 
     def elements(self) -> Float[np.ndarray, "order d d"]:
         """All elements in float64, identity first."""
-        return _elements(self)
+        return _listed(self).given
 
     def index(self, g: Matrix) -> Int[Array, ""] | int:
         """The position of g among the elements; for a JAX array, that of the nearest element."""
+        g = element(self, g)
         if isinstance(g, jax.Array):
             gaps = jnp.asarray(self.elements(), g.dtype) - g[None]
             return jnp.argmin(jnp.sum(gaps**2, axis=(1, 2)))
-        found = int(match(self.elements(), np.asarray(g, np.float64)[None], tol=1e-6)[0])
-        if found < 0:
-            raise Refusal(f"{self} acts through its own elements; got a matrix that is none of them:\n{g}")
-        return found
+        found = (int(_listed(self).find(g[None], near)[0]) for near in (TOLERANCE, NEAR, 1e2 * NEAR))
+        return next(place for place in found if place >= 0)
 
-    def haar(self, key: Key, n: int) -> Float[Array, "n d d"]:
+    def draws(self, key: PRNGKeyArray, n: int) -> Float[Array, "n d d"]:
         return jnp.asarray(self.elements())[jax.random.randint(key, (n,), 0, self.order)]
+
+    def holds(self, g: Float[np.ndarray, "d d"], near: float) -> bool:
+        return bool(_listed(self).find(g[None], near)[0] >= 0)
 
     def classes(self, degree: int) -> Classes:
         return self.elements(), np.full(self.order, 1.0 / self.order)
 
+    def count_classes(self, degree: int) -> int:
+        return self.order
 
-@lru_cache(maxsize=32)
-def _elements(group: Finite) -> Float[np.ndarray, "order d d"]:
+
+def a_group(owner: str, thing) -> Group:
+    """The thing itself, where it is a group."""
+    if not isinstance(thing, Group):
+        raise Refusal(f"{owner} takes a group; got {doors.said(thing)}. {Group.instead}")
+    return thing
+
+
+def finite(owner: str, group, instead: str) -> Finite:
+    """The group itself, where its elements can be listed."""
+    if not isinstance(a_group(owner, group), Finite):
+        raise Refusal(f"{owner} is for finite groups; got {group}. {instead}")
+    return group
+
+
+def element(group: Group, g) -> Matrix:
+    """g as a floating-point matrix, refused where it is no element of the group; of a traced g the size is checked."""
+    owner = f"An element of {group}"
+    numpy = not isinstance(g, jax.Array)
+    near = NEAR if getattr(g, "dtype", np.float64) in (np.float64, np.int64) else 1e2 * NEAR
+    g = doors.numbers(owner, g, numpy=numpy)
+    if g.shape != (group.dim, group.dim):
+        raise Refusal(
+            f"{owner} is one matrix {group.dim} × {group.dim}; got an array of shape {g.shape}. Take it from "
+            "`group.generators()` or `group.haar(key, n)`."
+        )
+    if not isinstance(g, Tracer):
+        known = np.asarray(g, np.float64)
+        if off_orthogonal(known[None]) > 2 * near * group.dim or not group.holds(known, near):
+            raise Refusal(
+                f"{group} acts through its own elements; got a matrix that is none of them. Take one from "
+                "`group.generators()` or `group.haar(key, n)`."
+            )
+    return g
+
+
+@remembered
+def _listed(group: Finite) -> Places:
     fits(f"The list of elements of {group}", group.order, group.dim, group.dim)
-    return readonly(group.listed())
+    return Places(readonly(group.listed()))

@@ -6,10 +6,12 @@ from typing import ClassVar
 import jax
 import numpy as np
 
+from haarflow.algebra.checks import affordable, fits, largest
 from haarflow.algebra.groups import Cyclic, Rotations, Signs, SpecialOrthogonal, Symmetric
-from haarflow.algebra.kinds import Finite, Group, Matrix
+from haarflow.algebra.kinds import Finite, Group, Matrix, a_group
 from haarflow.algebra.reps import Rep, Vectors, natural
 from haarflow.algebra.tables import blocks, static
+from haarflow.doors import door
 from haarflow.errors import Refusal
 
 
@@ -23,9 +25,13 @@ class Pair(Group):
     def dim(self):
         return self.a.dim + self.b.dim
 
-    def haar(self, key, n):
+    def __check_init__(self):
+        for factor in (self.a, self.b):
+            a_group("A direct product", factor)
+
+    def draws(self, key, n):
         left, right = jax.random.split(key)
-        pairs = self.a.haar(left, n), self.b.haar(right, n)
+        pairs = self.a.draws(left, n), self.b.draws(right, n)
         return jax.vmap(jax.scipy.linalg.block_diag)(*pairs)
 
     def generators(self):
@@ -35,14 +41,25 @@ class Pair(Group):
         return self._blocks(self.a.lie_algebra(), self.b.lie_algebra(), lambda d: np.zeros((d, d)))
 
     def classes(self, degree):
+        fits(f"The list of classes of {self}", self.count_classes(degree), self.dim, self.dim)
         (left, u), (right, v) = self.a.classes(degree), self.b.classes(degree)
         return np.stack([blocks(g, h) for g in left for h in right]), np.outer(u, v).ravel()
+
+    def count_classes(self, degree):
+        return self.a.count_classes(degree) * self.b.count_classes(degree)
+
+    def holds(self, g, near):
+        parts = self.part(g, 0), self.part(g, 1)
+        apart = largest(g - blocks(*parts)) < near
+        return apart and self.a.holds(parts[0], near) and self.b.holds(parts[1], near)
 
     def part(self, g: Matrix, side: int) -> Matrix:
         """The factor of g in the first (0) or the second (1) group."""
         return g[self.a.dim :, self.a.dim :] if side else g[: self.a.dim, : self.a.dim]
 
     def _blocks(self, left, right, rest):
+        wanted = "Write a group of a smaller space."
+        affordable(f"A list of matrices of {self}", len(left) + len(right), self.dim, self.dim, instead=wanted)
         rows = [blocks(g, rest(self.b.dim)) for g in left] + [blocks(rest(self.a.dim), h) for h in right]
         return np.array(rows).reshape(-1, self.dim, self.dim)
 
@@ -91,20 +108,24 @@ class Lifted(Rep):
     def dim(self):
         return self.inner.dim
 
-    def __call__(self, g: Matrix) -> Matrix:
-        return self.inner(self._part(g))
+    @property
+    def sampled(self):
+        return self.inner.sampled
 
-    def derivative(self, a):
-        return self.inner.derivative(np.asarray(self._part(a)))
+    def matrix(self, g: Matrix) -> Matrix:
+        return self.inner.matrix(self._part(g))
 
-    def signed(self, g):
-        return self.inner.signed(np.asarray(self._part(g)))
+    def turning(self, a):
+        return self.inner.turning(np.asarray(self._part(a)))
 
-    def character(self, g):
-        return self.inner.character(np.asarray(self._part(g)))
+    def images(self, g):
+        return self.inner.images(np.asarray(self._part(g)))
 
-    def apply(self, g: Matrix, z: Vectors) -> Vectors:
-        return self.inner.apply(self._part(g), z)
+    def trace(self, g):
+        return self.inner.trace(np.asarray(self._part(g)))
+
+    def moved(self, g: Matrix, z: Vectors) -> Vectors:
+        return self.inner.moved(self._part(g), z)
 
     def __repr__(self):
         return f"lift({self.inner}, {self.group}, {self.side})"
@@ -122,12 +143,14 @@ class Lifted(Rep):
         ]
 
 
+@door
 def product(a: Group, b: Group) -> Group:
     """The direct product, block-diagonal on the sum of the two spaces."""
     finite = isinstance(a, Finite) and isinstance(b, Finite)
     return Product(a, b) if finite else InfiniteProduct(a, b)
 
 
+@door
 def lift(rep: Rep, group: Group, side: int) -> Rep:
     """A representation of the first (0) or second (1) factor of a direct product, as one of the product."""
     if not isinstance(group, Pair) or side not in (0, 1) or (group.a, group.b)[side] != rep.group:

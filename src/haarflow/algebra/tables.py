@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float, Int
 
-from haarflow.algebra.checks import TOLERANCE
+from haarflow.algebra.checks import TOLERANCE, largest
 
 
 class Constant(eqx.Module):
@@ -43,7 +43,9 @@ class Frozen:
         return self.array
 
     def __repr__(self):
-        return f"<{' x '.join(map(str, self.array.shape))} numbers>"
+        if self.array.size > 32:
+            return f"<{' x '.join(map(str, self.array.shape))} numbers>"
+        return np.array2string(self.array, separator=", ", precision=4, suppress_small=True).replace("\n", "")
 
 
 def static(**options):
@@ -57,20 +59,38 @@ def readonly(array: np.ndarray) -> np.ndarray:
     return array
 
 
+class Places:
+    """A set of points in which others are found: sorted along one direction in general position."""
+
+    def __init__(self, points: Float[np.ndarray, "n *shape"]):
+        self.given = points
+        self.points = points.reshape(len(points), -1)
+        prints = self.points @ _direction(self.points.shape[1])
+        self.order = np.argsort(prints, kind="stable")
+        self.prints = prints[self.order]
+
+    def find(self, queries: Float[np.ndarray, "q *shape"], tol: float = TOLERANCE) -> Int[np.ndarray, " q"]:
+        """Which of the points each query is, within the tolerance; −1 for a query that is none of them."""
+        queries = queries.reshape(len(queries), -1)
+        direction = _direction(queries.shape[1])
+        asked, width = queries @ direction, tol * np.abs(direction).sum() + 1e-12
+        first, last = (np.searchsorted(self.prints, asked + side * width) for side in (-1, 1))
+        found = np.full(len(queries), -1)
+        for step in range(int(np.max(last - first, initial=0))):
+            todo = np.flatnonzero((found < 0) & (first + step < last))
+            if not len(todo):
+                break
+            candidate = self.order[first[todo] + step]
+            same = np.max(np.abs(self.points[candidate] - queries[todo]), axis=1, initial=0.0) < tol
+            found[todo[same]] = candidate[same]
+        return found
+
+
 def match(
     points: Float[np.ndarray, "n *shape"], queries: Float[np.ndarray, "q *shape"], tol: float = TOLERANCE
 ) -> Int[np.ndarray, " q"]:
     """Which of the points each query is, within the tolerance; −1 for a query that is none of them."""
-    points, queries = points.reshape(len(points), -1), queries.reshape(len(queries), -1)
-    direction = _direction(points.shape[1])
-    prints, asked = points @ direction, queries @ direction
-    order = np.argsort(prints, kind="stable")
-    above = np.clip(np.searchsorted(prints[order], asked), 0, len(points) - 1)
-    found = np.full(len(queries), -1)
-    for candidate in (order[above], order[np.maximum(above - 1, 0)]):
-        same = (found < 0) & (np.max(np.abs(points[candidate] - queries), axis=1, initial=0.0) < tol)
-        found[same] = candidate[same]
-    return found
+    return Places(points).find(queries, tol)
 
 
 def distinct(points: Float[np.ndarray, "n *shape"]) -> Int[np.ndarray, " m"]:
@@ -119,6 +139,13 @@ def signed_permutation(
     signs = matrix[index, columns]
     one_each = np.array_equal(np.sort(index), columns) and np.all(np.abs(signs) == 1.0)
     return (index, signs) if one_each else None
+
+
+def permuted(matrix: Float[np.ndarray, "k k"], near: float) -> Int[np.ndarray, " k"] | None:
+    """The images p of a matrix that sends e_i to e_{p(i)}, up to rounding; None for any other matrix."""
+    whole = np.rint(matrix)
+    found = signed_permutation(whole) if largest(matrix - whole) < near else None
+    return found[0] if found is not None and np.all(found[1] > 0) else None
 
 
 def blocks(*matrices: Float[np.ndarray, "_ _"]) -> Float[np.ndarray, "k k"]:

@@ -16,13 +16,23 @@ def torus(n: int, degree: int, sign: int) -> tuple[Float[np.ndarray, "q d d"], F
         return -elements, weights
     mirrored = sign < 0
     m = n // 2 - mirrored
-    count = degree + 2 * n + 1
+    count = _count(n, degree)
     fits(f"The grid of angles for SO({n})", count**m, n, n)
     angles = 2 * np.pi / count * np.indices((count,) * m).reshape(m, count**m).T
     rest = [np.diag([1.0, -1.0])] if mirrored else [np.eye(n % 2)]
     elements = np.stack([blocks(*map(_turn, row), *rest) for row in angles])
     weights = _density(np.cos(angles), odd=bool(n % 2), mirrored=mirrored)
     return elements, weights / weights.sum()
+
+
+def torus_size(n: int, degree: int, sign: int) -> int:
+    """How many elements `torus` lists."""
+    return _count(n, degree) ** ((n - (sign < 0)) // 2)
+
+
+def _count(n: int, degree: int) -> int:
+    """How many angles are exact on one circle."""
+    return degree + 2 * n + 1
 
 
 def _density(c: Float[np.ndarray, "q m"], odd: bool, mirrored: bool) -> Float[np.ndarray, " q"]:
