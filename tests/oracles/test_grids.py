@@ -86,7 +86,7 @@ def desai_zwanzig(beta):
     def gap(m):
         return law(m)[0] @ x - m
 
-    m = brentq(gap, 0.5, 1.5, xtol=1e-14)
+    m = float(brentq(gap, 0.5, 1.5, xtol=1e-14))  # pyright: ignore[reportArgumentType]
     rows = []
     for mean in (m, 0.0):
         weights, Z = law(mean)

@@ -210,6 +210,15 @@ def _told(question, functional: Functional, atoms, weights):
     return jax.tree.map(lambda part: np.asarray(part, float), answer)
 
 
+def potential_of(
+    functional: Functional, atoms: Float[np.ndarray, "n p"], weights: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    """Psi at the atoms of a law, in float64; refused where it is not finite."""
+    potential = _told(_potential, functional, atoms, weights)
+    refuse_unless_finite(np.zeros(1), potential, atoms)
+    return potential
+
+
 @door
 def entropy(weights: Masses, volume: Positive) -> float:
     """`∫log mu dmu` of cells of one volume."""
@@ -243,8 +252,7 @@ def relative_entropy(weights: Masses, others: Masses) -> float:
 @door
 def local_gibbs(functional: Functional, cloud: Cloud, *, temperature: Positive) -> Float[np.ndarray, " n"]:
     """The weights `∝ exp(−Psi(·; mu)/temperature)` in the field of a law on a grid: p_q of the entropy sandwich."""
-    potential = _told(_potential, functional, np.asarray(cloud.atoms), np.asarray(cloud.weights))
-    refuse_unless_finite(np.zeros(1), potential, np.asarray(cloud.atoms))
+    potential = potential_of(functional, np.asarray(cloud.atoms), np.asarray(cloud.weights))
     return np.exp(log_gibbs(potential, temperature))
 
 
@@ -336,8 +344,7 @@ def fokker_planck(
             times.append(step * dt)
             kept.append(weights)
         if step < steps:
-            potential = _told(_potential, functional, grid.centres, weights)
-            refuse_unless_finite(np.zeros(1), potential, grid.centres)
+            potential = potential_of(functional, grid.centres, weights)
             weights = implicit_step(
                 potential.reshape(grid.cells), weights.reshape(grid.cells), grid.widths, temperature, dt
             )
