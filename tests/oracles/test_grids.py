@@ -272,7 +272,7 @@ def test_refusals():
         Grid(1, 0, 10)
     with pytest.raises(Refusal, match="A law on a Grid of 200 cells takes as many masses >= 0"):
         LINE.law(np.ones(3))
-    with pytest.raises(Refusal, match="gibbs's temperature is a number > 0; got 0"):
+    with pytest.raises(Refusal, match="gibbs's temperature is a finite number > 0; got 0"):
         gibbs(SPRING, LINE, temperature=0.0)
     with pytest.raises(Refusal, match=r"after 1 steps the certificate was .* Write a higher temperature"):
         gibbs(SPRING + Penalty(1.0, lambda theta: theta[0]), LINE, temperature=0.1, most=1)

@@ -141,7 +141,7 @@ def test_a_mirror_step_is_the_replicator_and_knows_its_temperature():
 def test_refusals():
     with pytest.raises(Refusal, match="A quantile step takes two or more increasing numbers"):
         quantile_step(Penalty(1.0), np.array([1.0, 0.0]), temperature=0.1, tau=0.1)
-    with pytest.raises(Refusal, match="entropic_step's tau is a number > 0; got -1"):
+    with pytest.raises(Refusal, match="entropic_step's tau is a finite number > 0; got -1"):
         entropic_step(Penalty(1.0), LINE, LINE.normal(0.0, 1.0), temperature=0.1, tau=-1.0)
     with pytest.raises(Refusal, match=r"blur is below sqrt\(2 · tau · temperature\) = 0.141; got 0.2"):
         entropic_step(Penalty(1.0), LINE, LINE.normal(0.0, 1.0), temperature=0.1, tau=0.1, blur=0.2)
