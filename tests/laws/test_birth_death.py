@@ -100,6 +100,24 @@ def test_without_births_nobody_is_copied():
         BirthDeath(Euler(), births=False)
 
 
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (1, 2), ()])
+def test_a_prior_of_another_shape_is_refused(shape):
+    scheme = BirthDeath(Euler(), prior=lambda key, n: jnp.ones(shape))
+    cloud, field = uniform(jnp.array([[0.0], [1.0]])), Descend(Penalty(4.0), growth=1.0)
+    with pytest.raises(Refusal, match=r"prior draws atoms of shape \(2, 1\) for \(key, 2\); got the shape"):
+        flow(field, scheme, cloud, key=0, dt=0.1, steps=2)
+
+
+def test_a_prior_that_draws_words_or_is_none_is_refused():
+    cloud, field = uniform(jnp.array([[0.0], [1.0]])), Descend(Penalty(4.0), growth=1.0)
+    with pytest.raises(Refusal, match="A BirthDeath scheme's prior is an array of real numbers; got"):
+        flow(field, BirthDeath(Euler(), prior=lambda key, n: "atoms"), cloud, key=0, dt=0.1, steps=2)
+    with pytest.raises(Refusal, match="A BirthDeath's prior is a function; got 3"):
+        BirthDeath(Euler(), prior=3)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(Refusal, match="A BirthDeath's inner is a Scheme; got"):
+        BirthDeath("Euler")  # pyright: ignore[reportArgumentType]
+
+
 def test_memory_follows_the_copies():
     cloud = uniform(jnp.arange(8.0).reshape(4, 2))
     field = Descend(Penalty(1.0), growth=1e6)

@@ -85,6 +85,16 @@ def test_the_reduced_flow_is_the_whole_flow(case):
     same(small.whole(path.cloud), hf.flow(field, scheme, cloud, key=KEY, dt=0.1, steps=40).cloud)
 
 
+def test_sums_in_any_order_are_reduced():
+    unit, sample, start, on_x, on_y, loss = swapping()
+    cloud, risk = start.orbit(unit.action(on_x, on_y)), hf.Risk(unit, thinned(sample, on_x, on_y), loss)
+    small, half = hf.Penalty(0.1), hf.Penalty(0.05)
+    wanted = velocity(hf.reduce(hf.Descend(risk + small), cloud, on_x, on_y).field, start)
+    for functional in ((half + half) + risk, risk + (half + half), half + (risk + half)):
+        found = velocity(hf.reduce(hf.Descend(functional), cloud, on_x, on_y).field, start)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+
+
 def test_draws_with_their_whole_orbits_are_reduced_too():
     unit, sample, start, on_x, on_y, _ = swapping()
     drawn = hf.augment(hf.Sample(sample.xs, sample.ys, size=2), on_x, on_y, exact=True)

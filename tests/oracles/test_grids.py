@@ -1,8 +1,13 @@
 """Laws on grids against closed forms: Gaussian flows, Gibbs laws, rates; and what may never break."""
 
+import re
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.special import gamma
 
 from haarflow.dynamics.grids import (
     Grid,
@@ -15,7 +20,7 @@ from haarflow.dynamics.grids import (
 )
 from haarflow.dynamics.limits import Pairwise
 from haarflow.errors import Refusal
-from haarflow.learning.risks import Penalty
+from haarflow.learning.risks import Functional, Penalty, Variation
 
 LINE = Grid(-5, 5, 200)
 
@@ -62,6 +67,180 @@ def test_cold_springs_relax_at_their_own_rate():
     np.testing.assert_allclose(relaxation_rate(SPRING, LINE, law, temperature=0.4), 0.8, rtol=2e-3)
 
 
+WELLS = Pairwise(lambda theta: theta[0] ** 4 / 4 - theta[0] ** 2 / 2, lambda a, b: (a[0] - b[0]) ** 2 / 2)
+
+
+def desai_zwanzig(beta):
+    """For WELLS, Psi = θ⁴/4 − mθ up to a constant, so that m solves one equation: the means, variances, free energies.
+
+    On the line by quadrature; F = E + beta ∫log mu = −m²/2 ... − beta log Z with Psi(θ) = θ⁴/4 − mθ, since
+    `E = ∫θ⁴/4 dmu − m²/2` and `beta ∫log mu dmu = −∫θ⁴/4 dmu + m² − beta log Z`.
+    """
+    x = np.linspace(-4, 4, 8001)
+
+    def law(m):
+        density = np.exp(-(x**4 / 4 - m * x) / beta)
+        Z = density.sum() * (x[1] - x[0])
+        return density / density.sum(), Z
+
+    def gap(m):
+        return law(m)[0] @ x - m
+
+    m = float(brentq(gap, 0.5, 1.5, xtol=1e-14))  # pyright: ignore[reportArgumentType]
+    rows = []
+    for mean in (m, 0.0):
+        weights, Z = law(mean)
+        rows.append((mean, weights @ (x - mean) ** 2, mean**2 / 2 - beta * np.log(Z)))
+    return rows
+
+
+def test_the_gibbs_law_of_two_wells_is_stable_and_the_saddle_between_is_named():
+    """Mean-field attraction in a double well: two laws below the critical temperature, and a saddle in the middle.
+
+    The second variation in the direction θ − m is beta − Var, so the curvature is 1 − Var/beta.
+    """
+    (mean, variance, free), (_, wide, high) = desai_zwanzig(0.1)
+    np.testing.assert_allclose(wide, np.sqrt(0.4) * gamma(0.75) / gamma(0.25), rtol=1e-9)  # ∫θ² exp(−θ⁴/4beta)
+    grid = Grid(-3, 3, 200)
+    found = gibbs(WELLS, grid, temperature=0.1)
+    assert found.stable
+    np.testing.assert_allclose(abs(found.cloud.mean()[0]), mean, rtol=1e-4)
+    np.testing.assert_allclose(found.free_energy, free, atol=2e-4)
+    np.testing.assert_allclose(found.curvature, 1 - variance / 0.1, atol=1e-3)
+    mirrored, saddle = found.others
+    np.testing.assert_allclose(mirrored.cloud.mean(), -found.cloud.mean(), atol=1e-5)
+    assert mirrored.stable
+    assert not saddle.stable
+    np.testing.assert_allclose(saddle.free_energy, high, atol=2e-4)
+    np.testing.assert_allclose(saddle.curvature, 1 - wide / 0.1, atol=1e-3)
+
+
+def test_a_start_chooses_among_the_laws():
+    grid = Grid(-3, 3, 120)
+    for side in (-1, 1):
+        found = gibbs(WELLS, grid, temperature=0.1, start=grid.normal(0.4 * side, 0.3))
+        assert np.sign(found.cloud.mean()[0]) == side
+        assert found.stable
+    even = gibbs(WELLS, grid, temperature=0.1, start=grid.law(np.ones(120)))
+    assert not even.stable
+    assert even.others[0].free_energy < even.free_energy - 0.1
+
+
+def test_the_lower_of_two_tilted_wells_wins_and_the_other_is_listed():
+    """The tilt is felt by each particle; every start alone would keep the well it fell into."""
+    energy = WELLS + Penalty(0.02, lambda theta: theta[0])
+    found = gibbs(energy, Grid(-3, 3, 120), temperature=0.1)
+    assert found.cloud.mean()[0] < -0.9
+    metastable = next(law for law in found.others if law.stable)
+    assert metastable.cloud.mean()[0] > 0.8
+    assert metastable.free_energy > found.free_energy + 0.02
+
+
+def test_above_the_critical_temperature_there_is_one_law():
+    """It is where Var = beta at m = 0: beta_c = (2 Γ(3/4) / Γ(1/4))² = 0.457."""
+    critical = (2 * gamma(0.75) / gamma(0.25)) ** 2
+    for factor, stable in ((1.1, True), (0.9, False)):
+        grid = Grid(-4, 4, 200)
+        found = gibbs(WELLS, grid, temperature=factor * critical, start=grid.law(np.ones(200)))
+        assert found.stable == stable
+        assert bool(found.others) != stable
+        rate = relaxation_rate(WELLS, grid, found.cloud, temperature=factor * critical)
+        assert (rate > 0) == stable
+
+
+def _jacobian_rates(grid, weights, temperature):
+    """The spectrum of the flow of WELLS, by differences of its speed along all changes without mass."""
+    x, width, n = grid.centres[:, 0], float(grid.widths[0]), len(weights)
+
+    def speed(w):
+        rise = np.diff(x**4 / 4 - (w @ x) * x) / temperature
+        up, down = rise / np.expm1(rise), -rise / np.expm1(-rise)
+        flux = temperature / width**2 * (up * w[:-1] - down * w[1:])
+        return np.append(0, flux) - np.append(flux, 0)
+
+    basis = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0][:, 1:]  # changes without mass
+    bumped = [(speed(weights + h) - speed(weights - h)) / 2e-6 for h in 1e-6 * basis.T]
+    return np.sort(np.linalg.eigvals(basis.T @ np.array(bumped).T).real)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_the_rate_is_the_top_of_the_spectrum_without_the_mass(side):
+    """At the saddle the flow leaves at 0.504, where the mode of the mass used to be taken for the slowest."""
+    grid = Grid(-2.2, 2.2, 60)
+    law = gibbs(WELLS, grid, temperature=0.1, start=grid.normal(float(side), 0.4)).cloud
+    rate = relaxation_rate(WELLS, grid, law, temperature=0.1)
+    np.testing.assert_allclose(rate, -_jacobian_rates(grid, np.asarray(law.weights), 0.1)[-1], rtol=1e-5)
+    assert (rate < 0) == (side == 0)
+
+
+def test_the_saddle_is_left_at_the_rate_of_the_issue():
+    grid = Grid(-3, 3, 400)
+    even = gibbs(WELLS, grid, temperature=0.1, start=grid.law(np.ones(400)))
+    np.testing.assert_allclose(relaxation_rate(WELLS, grid, even.cloud, temperature=0.1), -0.504, atol=2e-4)
+
+
+@pytest.mark.parametrize("temperature", [0.02, 0.008, 0.002])
+def test_slow_rates_are_those_of_eyring_and_kramers_far_below_rounding(temperature):
+    """Two wells (θ² − 1)²/4: the rate is `√(2·1)/π exp(−1/4beta)` (1 + O(beta)), down to 1e-55."""
+    energy = Penalty(1.0, lambda theta: (theta[0] ** 2 - 1) ** 2 / 4)
+    grid = Grid(-2, 2, 300)
+    law = gibbs(energy, grid, temperature=temperature).cloud
+    stated = np.sqrt(2) / np.pi * np.exp(-0.25 / temperature)
+    found = relaxation_rate(energy, grid, law, temperature=temperature)
+    assert abs(found / stated - 1) < 3 * temperature
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_a_gibbs_law_goes_with_the_scale_of_its_energy(scale):
+    grid = Grid(-3, 3, 100)
+    energy = Pairwise(lambda t: scale * (t[0] ** 4 - t[0]), lambda a, b: scale * (a[0] - b[0]) ** 2 / 2)
+    plain = Pairwise(lambda t: t[0] ** 4 - t[0], lambda a, b: (a[0] - b[0]) ** 2 / 2)
+    found, wanted = gibbs(energy, grid, temperature=0.3 * scale), gibbs(plain, grid, temperature=0.3)
+    np.testing.assert_allclose(found.cloud.weights, wanted.cloud.weights, atol=1e-5)
+    np.testing.assert_allclose(found.free_energy, scale * wanted.free_energy, rtol=1e-9)
+
+
+def test_single_precision_finds_the_same_law():
+    with jax.enable_x64(False):
+        grid = Grid(-3, 3, 100)
+        found = gibbs(WELLS, grid, temperature=0.1)
+        assert found.cloud.weights.dtype == jnp.float32
+        rate = relaxation_rate(WELLS, grid, found.cloud, temperature=0.1)
+        low = free_energy(WELLS, grid, found.cloud, temperature=0.1)
+    again = gibbs(WELLS, grid, temperature=0.1)
+    np.testing.assert_allclose([found.free_energy, low], again.free_energy, atol=1e-7)
+    np.testing.assert_allclose(rate, relaxation_rate(WELLS, grid, again.cloud, temperature=0.1), rtol=1e-5)
+
+
+class Single(Functional):
+    """Springs in a tilted bowl that round to float32 whatever they are given."""
+
+    def __call__(self, cloud):
+        m = cloud.mean()[0].astype(jnp.float32)
+        return cloud.weights.astype(jnp.float32) @ self._alone(cloud) + m**2 / 4
+
+    def _alone(self, cloud):
+        theta = cloud.atoms[:, 0].astype(jnp.float32)
+        return jnp.cosh(theta) - theta / 2
+
+    def variation(self, cloud):
+        theta = cloud.atoms[:, 0].astype(jnp.float32)
+        return Variation(self._alone(cloud) + cloud.mean()[0].astype(jnp.float32) * theta / 2, 0 * cloud.atoms)
+
+    @classmethod
+    def examples(cls):
+        return []
+
+
+def test_an_energy_in_float32_states_what_float32_can():
+    found = gibbs(Single(), LINE, temperature=0.4)
+    assert 1e-12 < found.certificates[-1] < 1e-5
+    with pytest.raises(Refusal, match=r"above 1.0e-12, and float32 rounds it to .* Write tolerance=") as refusal:
+        gibbs(Single(), LINE, temperature=0.4, tolerance=1e-12, most=200)
+    advice = float(re.search(r"Write tolerance=(\S+)", str(refusal.value))[1])  # pyright: ignore[reportOptionalSubscript]
+    gibbs(Single(), LINE, temperature=0.4, tolerance=advice)
+
+
 @pytest.mark.parametrize("dt", [0.01, 1.0, 1e4])
 def test_the_flow_is_positive_and_of_mass_one_at_any_step(dt):
     grid = Grid((-3, -2), (3, 2), (30, 20))
@@ -93,13 +272,11 @@ def test_refusals():
         Grid(1, 0, 10)
     with pytest.raises(Refusal, match="A law on a Grid of 200 cells takes as many masses >= 0"):
         LINE.law(np.ones(3))
-    with pytest.raises(Refusal, match="A Gibbs law's temperature is a finite number > 0; got 0"):
+    with pytest.raises(Refusal, match="gibbs's temperature is a finite number > 0; got 0"):
         gibbs(SPRING, LINE, temperature=0.0)
     with pytest.raises(Refusal, match=r"after 1 steps the certificate was .* Write a higher temperature"):
         gibbs(SPRING + Penalty(1.0, lambda theta: theta[0]), LINE, temperature=0.1, most=1)
-    with pytest.raises(
-        Refusal, match="a law on all cells of its grid; got temperature 0.1 and 100 atoms for 200 cells"
-    ):
+    with pytest.raises(Refusal, match=r"a law on all cells of its grid; got 100 atoms in R\^1 for 200 cells"):
         fokker_planck(SPRING, LINE, Grid(0, 1, 100).normal(0.5, 1.0), temperature=0.1, dt=0.1, steps=1)
     square = Grid((0, 0), (1, 1), 4)
     with pytest.raises(Refusal, match="A relaxation rate is computed on a line; got a grid with 2 axes"):

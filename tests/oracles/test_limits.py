@@ -1,5 +1,6 @@
 """The energy of particles and pairs against closed forms, and minimisers that are known."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -63,6 +64,82 @@ def test_the_gap_is_to_the_lowest_place_or_atom():
     """Psi = 5θ² is 35 on average over the line's atoms, 1.25 at ½, and 5 at the lower atom."""
     np.testing.assert_allclose(optimality_gap(RISK, LINE, jnp.array([[0.5], [2.0]])), 35 - 1.25)
     np.testing.assert_allclose(optimality_gap(RISK, LINE, jnp.array([[2.0]])), 35 - 5)
+
+
+def _double(theta):
+    return jnp.stack([theta[0], theta[0]])
+
+
+BAD = {
+    "a vector for V": (
+        lambda: Pairwise(lambda theta: theta, lambda a, b: 0.0)(LINE),
+        "A Pairwise's one_body is one re",
+    ),
+    "a vector for U": (
+        lambda: Pairwise(lambda theta: 0.0, lambda a, b: _double(a)).variation(LINE),
+        "pair is one real",
+    ),
+    "a word for V": (lambda: Pairwise(lambda theta: "x", lambda a, b: 0.0)(LINE), "one real number; got 'x'"),
+    "no function": (lambda: Pairwise(3, lambda a, b: 0.0), "A Pairwise's one_body is a function; got 3"),
+    "a constant that is none": (lambda: Pairwise(jnp.sum, jnp.dot, np.nan), "A Pairwise's constant is a finite number"),
+    "a lopsided U": (
+        lambda: Pairwise(lambda theta: 0.0, lambda a, b: a[0] * b[0] ** 2).variation(LINE),
+        "a symmetric function of two particles; got .* one way and .* the other",
+    ),
+    "too many pairs": (
+        lambda: Pairwise(jnp.sum, jnp.dot)(uniform(np.ones((1_000_000, 1)))),
+        "1000000 x 1000000 pairs of a cloud would need 8 TB",
+    ),
+    "no risk": (lambda: pairwise(Penalty(1.0)), "pairwise's risk is a Risk; got a Penalty"),
+    "a negative rate": (lambda: dissipation(RISK, LINE, growth=-1.0), "dissipation's growth is a finite number >= 0"),
+    "another tangent": (
+        lambda: weak_rate(LINE, Tangent(jnp.ones((3, 1))), jnp.sum),
+        r"a tangent of the cloud's shape \(2, 1\); got \(3, 1\)",
+    ),
+    "a test of vectors": (
+        lambda: weak_rate(LINE, Tangent(jnp.ones((2, 1))), lambda theta: theta),
+        "A test function is one real number; got a traced array of shape",
+    ),
+    "no draws": (lambda: sampling_excess(RISK, LINE, 0), "sampling_excess's m is a whole number >= 1; got 0"),
+    "places elsewhere": (lambda: first_variation(RISK, LINE, np.ones((3, 2))), r"places in R\^1; got places \(3, 2\)"),
+    "one place as a row": (
+        lambda: optimality_gap(RISK, LINE, np.ones(3)),
+        r"has the shape \(m, p\); got the shape \(3,\)",
+    ),
+    "places that are none": (lambda: optimality_gap(RISK, LINE, [[np.nan]]), "holds finite numbers; got nan"),
+    "a distance below zero": (lambda: settle(RISK, LINE, merge=-1.0), "settle's merge is a finite number >= 0"),
+    "no minimum": (
+        lambda: settle(Penalty(1.0, lambda theta: -theta[0]), LINE),
+        "settle ends at a local minimum; got .* still falling",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_has_no_answer_is_refused_in_a_sentence(case):
+    call, words = BAD[case]
+    with pytest.raises(Refusal, match=words):
+        call()
+
+
+def test_lists_and_whole_numbers_are_welcome():
+    np.testing.assert_allclose(first_variation(RISK, LINE, [[2]]), [4 * 5.0])
+    assert optimality_gap(RISK, LINE, [[2]]) == optimality_gap(RISK, LINE, np.array([[2.0]], np.float32))
+    np.testing.assert_allclose(sampling_excess(RISK, LINE, 5.0), sampling_excess(RISK, LINE, np.int64(5)))
+
+
+def test_small_functionals_settle_as_well():
+    cloud = Cloud(np.array([[-0.7], [0.8]]), np.array([0.5, 0.5]))
+    for scale in (1e-14, 1e6):
+        settled = settle(Penalty(scale, lambda theta: (theta[0] ** 2 - 1) ** 2), cloud)
+        np.testing.assert_allclose(np.sort(settled.atoms[:, 0]), [-1.0, 1.0], atol=1e-6)
+
+
+def test_single_precision_settles_as_well():
+    energy = Pairwise(lambda theta: jnp.sum((theta**2 - 1) ** 2) / 4, lambda a, b: a[0] * b[0])
+    with jax.enable_x64(False):
+        settled = settle(energy, uniform(np.array([[-0.7], [0.8]], np.float32)))
+    np.testing.assert_allclose(np.sort(settled.atoms[:, 0]), [-1.0, 1.0], atol=1e-6)
 
 
 def test_refusals():

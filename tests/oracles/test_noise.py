@@ -94,6 +94,37 @@ def test_a_shape_that_is_no_matrix_is_refused():
         gaussian(jax.random.key(0), (5,))
 
 
+@pytest.mark.parametrize(
+    ("key", "shape", "more", "words"),
+    [
+        (None, (2, 3), {}, "gaussian's key is one key; got None"),
+        (jax.random.split(jax.random.key(0), 3), (2, 3), {}, "gaussian's key is one key; got an array of shape"),
+        (0, (2.5, 3), {}, r"gaussian's shape\[0\] is a whole number; got 2.5"),
+        (0, (-1, 3), {}, r"a row for each particle; got the shape \(-1, 3\)"),
+        (0, 7, {}, "gaussian's shape is a list; got 7"),
+        (0, (2, 3), {"dtype": "numbers"}, "Gaussian noise is float32 or float64; got 'numbers'"),
+        (0, (2, 3), {"dtype": jnp.float16}, "Gaussian noise is float32 or float64; got"),
+        (0, (2, 3), {"first": -1}, "counts particles from 0 to .*; got 2 from -1"),
+        (0, (2, 3), {"first": 2**32 - 1}, "counts particles from 0 to .*; got 2 from 4294967295"),
+        (0, (10**9, 10**9), {}, "would need .* of memory; .* Draw it in blocks"),
+    ],
+)
+def test_what_is_no_noise_is_refused_in_a_sentence(key, shape, more, words):
+    with pytest.raises(Refusal, match=words):
+        gaussian(key, shape, **more)
+
+
+def test_a_seed_a_raw_key_and_a_key_draw_the_same():
+    wanted = gaussian(jax.random.key(7), (3, 2))
+    for key in (7, np.int32(7), jax.random.PRNGKey(7)):
+        np.testing.assert_array_equal(gaussian(key, np.array([3, 2])), wanted)
+
+
+def test_double_precision_without_64_bits_is_refused():
+    with jax.enable_x64(False), pytest.raises(Refusal, match="float64.* before jax.config.update"):
+        gaussian(0, (2, 3), jnp.float64)
+
+
 DRAWS = {
     "fold_in": lambda key: jax.random.key_data(jax.random.fold_in(key, 7)),
     "split": lambda key: jax.random.key_data(jax.random.split(key, (3, 2))),

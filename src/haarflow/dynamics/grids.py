@@ -3,35 +3,80 @@
 A law on a grid is a Cloud whose atoms are the centres of all cells. With temperature beta the free energy is
 `F(mu) = E(mu) + beta ∫log mu dmu`, with mu a density; the flow `mu' = div(mu ∇Psi) + beta Δmu` descends it, and its
 minimiser solves `mu ∝ exp(−Psi(mu)/beta)`. Everything here needs the functional's exact variation: risks over whole
-samples, penalties, pairwise energies.
+samples, penalties, pairwise energies; and is computed in float64, whatever precision JAX has.
 """
 
+import math
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from haarflow.doors import (
+    Above,
+    Count,
+    Least,
+    Most,
+    Natural,
+    NonNegative,
+    Positive,
+    door,
+    numbers,
+    refuse_unless_affordable,
+    whole,
+)
+from haarflow.dynamics.doubles import doubled
+from haarflow.dynamics.equilibria import (
+    LEAST_CURVATURE,
+    Descent,
+    Landscape,
+    curved,
+    descend,
+    refuse_unless_finite,
+    search,
+    search_starts,
+)
+from haarflow.dynamics.fluxes import implicit_step, log_gibbs, slowest_rate
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional
 from haarflow.measures.clouds import Cloud
+
+Masses = Annotated[Float[np.ndarray, " n"], Least(0)]
 
 
 class Grid:
     """A box of R^1, R^2 or R^3 cut into equal cells, numbered row by row."""
 
+    instead: ClassVar[str] = "Write Grid(-3, 3, 200)."
+
     def __init__(self, low: Any, high: Any, cells: Any):
-        lows, highs, counts = np.broadcast_arrays(*map(np.atleast_1d, (low, high, cells)))
-        if lows.ndim != 1 or not 1 <= len(lows) <= 3 or not (lows < highs).all() or (counts < 2).any():
-            raise Refusal(
-                "A Grid has one to three axes, low < high and at least two cells on each; "
-                f"got low={low}, high={high}, cells={cells}. Write Grid((-3, -3), (3, 3), (60, 60))."
-            )
-        self.low, self.high = lows.astype(float), highs.astype(float)
-        self.cells = tuple(int(count) for count in counts)
+        ends = [
+            np.atleast_1d(numbers(f"A Grid's {name}", end, numpy=True)) for name, end in (("low", low), ("high", high))
+        ]
+        counts = [whole("A Grid's number of cells", count) for count in np.ravel(np.asarray(cells, object))]
+        axes = {len(ends[0]), len(ends[1]), len(counts)} - {1} or {1}
+        if np.ndim(low) > 1 or np.ndim(high) > 1 or len(axes) != 1 or not axes <= {1, 2, 3} or min(counts) < 2:
+            raise self._refusal(low, high, cells)
+        p = axes.pop()
+        self.low, self.high = (np.broadcast_to(end, (p,)).copy() for end in ends)
+        self.cells = tuple(counts * p if len(counts) == 1 else counts)
+        if not (self.widths > 4 * np.finfo(float).eps * np.maximum(np.abs(self.low), np.abs(self.high))).all():
+            raise self._refusal(low, high, cells)
+        refuse_unless_affordable(
+            f"A Grid of {math.prod(self.cells)} cells",
+            8.0 * (p + 8) * math.prod(self.cells),
+            instead="Write fewer cells.",
+        )
+
+    def _refusal(self, low, high, cells) -> Refusal:
+        return Refusal(
+            "A Grid has one to three axes, low < high and at least two cells on each; "
+            f"got low={low}, high={high}, cells={cells}. Write Grid((-3, -3), (3, 3), (60, 60))."
+        )
 
     @property
     def p(self) -> int:
@@ -50,6 +95,8 @@ class Grid:
 
     def edges(self, axis: int = 0) -> Float[np.ndarray, " m"]:
         """The ends of the cells along one axis."""
+        if whole("A Grid's axis", axis, least=0) >= self.p:
+            raise Refusal(f"A Grid of {self.p} axes counts them from 0; got the axis {axis}. Write 0.")
         return np.linspace(self.low[axis], self.high[axis], self.cells[axis] + 1)
 
     @cached_property
@@ -60,25 +107,49 @@ class Grid:
 
     def law(self, masses: Any) -> Cloud:
         """The law that gives each cell its share of these masses, which need not sum to one."""
-        masses = np.asarray(masses, float).ravel()
-        if len(masses) != len(self.centres) or not (np.isfinite(masses) & (masses >= 0)).all() or not masses.sum() > 0:
+        found = numbers("The masses of a Grid's law", masses, numpy=True).ravel()
+        if len(found) != len(self.centres) or not (found >= 0).all() or not found.any():
             raise Refusal(
                 f"A law on a Grid of {len(self.centres)} cells takes as many masses >= 0, not all zero; got "
-                f"{len(masses)} from {masses.min(initial=0.0):g} to {masses.max(initial=0.0):g}. "
+                f"{len(found)} from {found.min(initial=0.0):g} to {found.max(initial=0.0):g}. "
                 "Write grid.law(density(grid.centres))."
             )
-        return Cloud(self.centres, masses / masses.sum())
+        # summed after division by the largest only where the sum itself would overflow or vanish
+        found = found if 1e-290 < found.sum() < np.inf else found / found.max()
+        return Cloud(self.centres, found / found.sum())
 
     def normal(self, mean: Any, deviation: Any) -> Cloud:
         """The normal law with independent coordinates, by the exact mass of each cell."""
         from scipy.special import ndtr
 
-        means, deviations = (np.broadcast_to(np.asarray(v, float), (self.p,)) for v in (mean, deviation))
+        given = [
+            numbers(f"The {name} of a normal law", v, numpy=True)
+            for name, v in (("mean", mean), ("deviation", deviation))
+        ]
+        if any(value.shape not in ((), (1,), (self.p,)) for value in given) or not (given[1] > 0).all():
+            raise Refusal(
+                f"A normal law on a Grid of {self.p} axes has one mean and one deviation > 0, or one for each axis; "
+                f"got mean={mean}, deviation={deviation}. Write grid.normal(0.0, 1.0)."
+            )
+        means, deviations = (np.broadcast_to(value, (self.p,)) for value in given)
         masses = np.ones(())
         for axis in range(self.p):
             line = np.diff(ndtr((self.edges(axis) - means[axis]) / deviations[axis]))
             masses = masses[..., None] * line
         return self.law(masses)
+
+    def weights(self, owner: str, cloud: Cloud) -> Float[np.ndarray, " n"]:
+        """The weights of a law on this grid, in float64; a cloud on other places is refused."""
+        atoms = np.asarray(cloud.atoms, float)
+        near = 4e-7 * np.maximum(np.abs(self.low), np.abs(self.high))  # the rounding of float32
+        if atoms.shape != self.centres.shape or not (np.abs(atoms - self.centres) <= near).all():
+            raise Refusal(
+                f"{owner} takes a law on all cells of its grid; got {cloud.n} atoms in R^{cloud.p} for "
+                f"{len(self.centres)} cells{' and not their centres' * (atoms.shape == self.centres.shape)}. "
+                "Write grid.law(masses) or grid.normal(0.0, 1.0)."
+            )
+        weights = np.asarray(cloud.weights, float)
+        return weights if abs(weights.sum() - 1) < 1e-12 else weights / weights.sum()
 
 
 class GridPath(NamedTuple):
@@ -95,206 +166,33 @@ class GridPath(NamedTuple):
 class Gibbs(NamedTuple):
     """A self-consistent law, its free energy, the certificate `beta KL(q | p_q)` after each step, and the dampings.
 
-    The last certificate bounds the free energy left above the minimum, where the functional is convex.
+    The last certificate bounds the free energy left above the minimum, where the functional is convex. Where it is not,
+    `curvature` tells a minimum from a saddle: the least second variation of the free energy over changes h of the law
+    without mass, per `beta ∫h²/mu`; 1 for energies that are convex there, nan where a fixed damping did not settle.
+    `others` are the other fixed points that were found, the lowest first.
     """
 
     cloud: Cloud
     free_energy: float
     certificates: Float[np.ndarray, " k"]
     dampings: Float[np.ndarray, " k"]
+    curvature: float
+    others: tuple["Gibbs", ...] = ()
+
+    @property
+    def stable(self) -> bool:
+        """Whether the free energy rises on all sides of this law, so that the flow returns to it."""
+        return self.curvature > LEAST_CURVATURE
 
 
 @eqx.filter_jit
-def _energy_and_potential(functional: Functional, atoms, weights):
-    cloud = Cloud(atoms, weights)
-    return functional(cloud), functional.variation(cloud).potential
+def _energy(functional: Functional, atoms, weights):
+    return functional(Cloud(atoms, weights))
 
 
 @eqx.filter_jit
 def _potential(functional: Functional, atoms, weights):
     return functional.variation(Cloud(atoms, weights)).potential
-
-
-def entropy(weights: Float[np.ndarray, " n"], volume: float) -> float:
-    """`∫log mu dmu` of cells of one volume."""
-    mass = weights[weights > 0]
-    return float(mass @ np.log(mass / volume))
-
-
-def free_energy(functional: Functional, grid: Grid, cloud: Cloud, *, temperature: float) -> float:
-    """`E(mu) + temperature · ∫log mu dmu` of a law on a grid."""
-    return float(eqx.filter_jit(functional)(cloud)) + temperature * entropy(np.asarray(cloud.weights), grid.volume)
-
-
-def relative_entropy(weights: Float[np.ndarray, " n"], others: Float[np.ndarray, " n"]) -> float:
-    """`KL(weights | others)`; infinite where the others miss mass."""
-    held = weights > 0
-    with np.errstate(divide="ignore"):
-        return float(weights[held] @ (np.log(weights[held]) - np.log(others[held])))
-
-
-def local_gibbs(functional: Functional, cloud: Cloud, *, temperature: float) -> Float[np.ndarray, " n"]:
-    """The weights `∝ exp(−Psi(·; mu)/temperature)` in the field of a law on a grid: p_q of the entropy sandwich."""
-    return np.exp(_log_gibbs(np.asarray(_potential(functional, cloud.atoms, cloud.weights), float), temperature))
-
-
-def _log_gibbs(potential, temperature: float):
-    from scipy.special import logsumexp
-
-    logs = -potential / temperature
-    return logs - logsumexp(logs)
-
-
-def gibbs(
-    functional: Functional,
-    grid: Grid,
-    *,
-    temperature: float,
-    tolerance: float = 1e-12,
-    damping: float | None = None,
-    most: int = 5000,
-) -> Gibbs:
-    """The law with `mu ∝ exp(−Psi(mu)/temperature)`, by a damped fixed point in the logarithm.
-
-    Each step goes the fraction `damping` of the way to the Gibbs law of its own potential; without one given, the
-    fraction halves where the free energy would rise and grows where it falls. Undamped (1.0), cold laws oscillate. It
-    ends when the certificate is below the tolerance, or, with a fixed damping, after `most` steps whatever came.
-    """
-    from scipy.special import logsumexp
-
-    _refuse_unless_positive("A Gibbs law's temperature", temperature)
-    atoms, volume = jnp.asarray(grid.centres), grid.volume
-
-    def look(logs):
-        weights = np.exp(logs)
-        energy, potential = _energy_and_potential(functional, atoms, jnp.asarray(weights))
-        target = _log_gibbs(np.asarray(potential, float), temperature)
-        free = float(energy) + temperature * float(weights @ (logs - np.log(volume)))
-        return target, temperature * float(weights @ (logs - target)), free
-
-    logs = np.full(len(grid.centres), -np.log(len(grid.centres)))
-    target, gap, free = look(logs)
-    share, gaps, shares = damping or 1.0, [gap], [damping or 1.0]
-    for _ in range(most):
-        if gap <= tolerance:
-            break
-        moved = (1 - share) * logs + share * target
-        moved = moved - logsumexp(moved)
-        found = look(moved)
-        if damping is None and found[2] > free + 1e-13 * (1 + abs(free)):
-            share /= 2
-            continue
-        logs, (target, gap, free) = moved, found
-        gaps.append(gap)
-        shares.append(share)
-        share = share if damping is not None else min(1.0, 1.3 * share)
-    if damping is None and not gap <= tolerance:
-        raise Refusal(
-            f"A Gibbs law ends at its fixed point; after {most} steps the certificate was {gap:.1e}, above "
-            f"{tolerance:.1e}. Write a higher temperature, a larger `most` or a larger `tolerance`."
-        )
-    return Gibbs(Cloud(grid.centres, np.exp(logs)), free, np.array(gaps), np.array(shares))
-
-
-def fokker_planck(
-    functional: Functional,
-    grid: Grid,
-    cloud: Cloud,
-    *,
-    temperature: float,
-    dt: float,
-    steps: int,
-    every: int | None = None,
-) -> GridPath:
-    """The flow `mu' = div(mu ∇Psi) + temperature Δmu` in a closed box: positive and of mass one at any step size.
-
-    Finite volumes with the fluxes of Scharfetter and Gummel, implicit axis by axis, in the potential of the start of
-    the step: second order in the cells, first in dt, and still exactly at the Gibbs law.
-    """
-    _refuse_unless_positive("A Fokker–Planck step dt", dt)
-    if temperature < 0 or cloud.n != len(grid.centres):
-        raise Refusal(
-            "A Fokker–Planck flow needs a temperature >= 0 and a law on all cells of its grid; got temperature "
-            f"{temperature} and {cloud.n} atoms for {len(grid.centres)} cells. Start from grid.normal(0.0, 1.0)."
-        )
-    atoms, weights = jnp.asarray(grid.centres), np.asarray(cloud.weights, float)
-    records = {*range(0, steps, every or steps or 1), steps}
-    times, kept, drift = [], [], 0.0
-    for step in range(steps + 1):
-        if step in records:
-            times.append(step * dt)
-            kept.append(weights)
-        if step < steps:
-            potential = np.asarray(_potential(functional, atoms, jnp.asarray(weights)), float)
-            weights = _implicit(grid, potential, weights, temperature, dt)
-            drift = max(drift, abs(weights.sum() - 1))
-            weights = weights / weights.sum()
-    return GridPath(np.array(times), np.array(kept), drift)
-
-
-def _implicit(grid: Grid, potential, weights, temperature: float, dt: float):
-    """One implicit step along each axis in turn, all its lines solved as one banded system."""
-    from scipy.linalg import solve_banded
-
-    field, mass = potential.reshape(grid.cells), weights.reshape(grid.cells)
-    for axis, width in enumerate(grid.widths):
-        out, back = _rates(np.moveaxis(field, axis, -1), width, temperature)
-        lines = np.moveaxis(mass, axis, -1)
-        bands = np.zeros((3, *lines.shape))
-        bands[1] = 1.0
-        bands[1, ..., :-1] += dt * out
-        bands[1, ..., 1:] += dt * back
-        bands[0, ..., 1:] = -dt * back
-        bands[2, ..., :-1] = -dt * out
-        solved = solve_banded((1, 1), bands.reshape(3, -1), lines.ravel(), overwrite_ab=True, check_finite=False)
-        mass = np.moveaxis(solved.reshape(lines.shape), -1, axis)
-    return mass.ravel()
-
-
-def _rates(field, width: float, temperature: float):
-    """The rates at which mass jumps up and down between neighbours along the last axis."""
-    rise = np.diff(field, axis=-1)
-    if temperature == 0:
-        return np.maximum(-rise, 0) / width**2, np.maximum(rise, 0) / width**2
-    scale = temperature / width**2
-    return scale * _bernoulli(rise / temperature), scale * _bernoulli(-rise / temperature)
-
-
-def _bernoulli(x):
-    """`x / (exp(x) − 1)`, smooth at zero."""
-    with np.errstate(over="ignore"):
-        return np.where(np.abs(x) < 1e-8, 1 - x / 2, x / np.expm1(np.where(np.abs(x) < 1e-8, 1.0, x)))
-
-
-def relaxation_rate(functional: Functional, grid: Grid, cloud: Cloud, *, temperature: float) -> float:
-    """The slowest rate at which the Fokker–Planck flow returns to a stationary law on a line, once near.
-
-    The flow is linearised on the grid, the law's own pull included; free energies decay at twice this rate.
-    """
-    if grid.p != 1:
-        raise Refusal(f"A relaxation rate is computed on a line; got a grid with {grid.p} axes. Use fokker_planck.")
-    weights = np.asarray(cloud.weights, float)
-    potential, pull = (np.asarray(a, float) for a in _response(functional, cloud.atoms, cloud.weights))
-    width = float(grid.widths[0])
-    out, back = _rates(potential, width, temperature)
-    # the flux out·w_i − back·w_j moves with the weights, and with the potential that the weights make
-    rise, size = np.diff(potential) / temperature, len(weights)
-    slope = (_bernoulli_slope(rise) * weights[:-1] + _bernoulli_slope(-rise) * weights[1:]) / width**2
-    flux = slope[:, None] * np.diff(pull, axis=0)
-    flux[np.arange(size - 1), np.arange(size - 1)] += out
-    flux[np.arange(size - 1), np.arange(1, size)] -= back
-    change = np.zeros((size, size))
-    change[:-1] -= flux
-    change[1:] += flux
-    return float(-np.sort(np.linalg.eigvals(change).real)[-2])
-
-
-def _bernoulli_slope(x):
-    small = np.abs(x) < 1e-4
-    safe = np.where(small, 1.0, x)
-    with np.errstate(over="ignore", invalid="ignore"):
-        exact = (np.expm1(safe) - safe * np.exp(safe)) / np.expm1(safe) ** 2
-    return np.where(small, -0.5 + x / 6, exact)
 
 
 @eqx.filter_jit
@@ -305,6 +203,203 @@ def _response(functional: Functional, atoms, weights):
     return potential(weights), jax.jacfwd(potential)(weights)
 
 
-def _refuse_unless_positive(owner: str, value: float | int | Array):
-    if not (np.isfinite(value) and value > 0):
-        raise Refusal(f"{owner} is a finite number > 0; got {value}. Write for example 0.1.")
+@doubled
+def _told(question, functional: Functional, atoms, weights):
+    """What a compiled question above says of a law, in float64 and NumPy."""
+    answer = question(functional, jnp.asarray(atoms), jnp.asarray(weights))
+    return jax.tree.map(lambda part: np.asarray(part, float), answer)
+
+
+def potential_of(
+    functional: Functional, atoms: Float[np.ndarray, "n p"], weights: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    """Psi at the atoms of a law, in float64; refused where it is not finite."""
+    potential = _told(_potential, functional, atoms, weights)
+    refuse_unless_finite(np.zeros(1), potential, atoms)
+    return potential
+
+
+@door
+def entropy(weights: Masses, volume: Positive) -> float:
+    """`∫log mu dmu` of cells of one volume."""
+    mass = weights[weights > 0]
+    return float(mass @ np.log(mass / volume))
+
+
+@door
+def free_energy(functional: Functional, grid: Grid, cloud: Cloud, *, temperature: NonNegative) -> float:
+    """`E(mu) + temperature · ∫log mu dmu` of a law on a grid."""
+    weights = grid.weights("A free energy", cloud)
+    energy = _told(_energy, functional, grid.centres, weights)
+    refuse_unless_finite(energy, np.zeros(1), grid.centres)
+    return float(energy) + temperature * entropy(weights, grid.volume)
+
+
+@door
+def relative_entropy(weights: Masses, others: Masses) -> float:
+    """`KL(weights | others)`; infinite where the others miss mass."""
+    for name, row in (("weights", weights), ("others", others)):
+        if not abs(row.sum() - 1) <= 1e-6:
+            raise Refusal(
+                f"A relative entropy is between weights that sum to one; got {name} of sum {row.sum():.6g}. "
+                "Write weights / weights.sum()."
+            )
+    held = weights > 0
+    with np.errstate(divide="ignore"):
+        return float(weights[held] @ (np.log(weights[held]) - np.log(others[held])))
+
+
+@door
+def local_gibbs(functional: Functional, cloud: Cloud, *, temperature: Positive) -> Float[np.ndarray, " n"]:
+    """The weights `∝ exp(−Psi(·; mu)/temperature)` in the field of a law on a grid: p_q of the entropy sandwich."""
+    potential = potential_of(functional, np.asarray(cloud.atoms), np.asarray(cloud.weights))
+    return np.exp(log_gibbs(potential, temperature))
+
+
+@door
+def gibbs(
+    functional: Functional,
+    grid: Grid,
+    *,
+    temperature: Positive,
+    start: Cloud | None = None,
+    tolerance: Positive | None = None,
+    damping: Annotated[float, Above(0), Most(1)] | None = None,
+    most: Count = 5000,
+) -> Gibbs:
+    """The law with `mu ∝ exp(−Psi(mu)/temperature)`, by a damped fixed point in the logarithm, from the even law.
+
+    A convex energy has one such law. Others may have several, saddles of the free energy among them: so other starts
+    are tried (bumps at the minima of Psi and elsewhere, mixtures, both sides of every saddle found), the law of least
+    free energy is returned, and the rest are its `others`; no search proves that it saw them all. Given a `start`, the
+    law that is reached from there is returned, whatever the others are. `stable` says whether the flow stays.
+
+    Each step goes the fraction `damping` of the way to the Gibbs law of its own potential; without one given, the
+    fraction halves where the free energy would rise and grows where it falls. Undamped (1.0), cold laws oscillate. It
+    ends when the certificate is below the tolerance, or, with a fixed damping, after `most` steps whatever came, and
+    without a search. The tolerance is 1e-12 unless given; at temperatures below 0.01 or above 100 it goes with them.
+    """
+    land = Landscape(functional, grid.centres, grid.volume, temperature)
+    _refuse_tolerance(tolerance, temperature)
+    even = np.full((1, len(grid.centres)), -np.log(len(grid.centres)))
+    begun = even if start is None else np.log(np.maximum(grid.weights("A Gibbs law's start", start), 1e-300))[None]
+    options = {"tolerance": tolerance, "most": most}
+    (descent,) = descend(land, begun, damping=damping, **options)
+    if damping is not None:
+        return _found(grid, descent, curved(land, descent).curvature if descent.settled else math.nan)
+    if not descent.settled:
+        raise _unsettled(descent, most)
+    starts = search_starts(grid.centres, grid.cells, -temperature * land.look(even).targets[0])
+    known = search(land, curved(land, descent), starts, **options)
+    laws = [_found(grid, one.descent, one.curvature) for one in known]
+    least = min(law.free_energy for law in laws) + 1e-9 * (land.unit + abs(descent.free))
+    best = 0 if start is not None else next(i for i, law in enumerate(laws) if law.free_energy <= least)
+    others = sorted(laws[:best] + laws[best + 1 :], key=lambda law: law.free_energy)
+    return laws[best]._replace(others=tuple(others))
+
+
+def _found(grid: Grid, descent: Descent, curvature: float) -> Gibbs:
+    return Gibbs(Cloud(grid.centres, np.exp(descent.logs)), descent.free, descent.gaps, descent.shares, curvature)
+
+
+def _refuse_tolerance(tolerance: float | None, temperature: float) -> None:
+    if tolerance is not None and tolerance >= temperature:
+        raise Refusal(
+            f"A Gibbs law's tolerance is below its temperature, else every law would pass; got {tolerance:g} at "
+            f"temperature {temperature:g}. Write tolerance={1e-10 * temperature:.0e}."
+        )
+
+
+def _unsettled(descent: Descent, most: int) -> Refusal:
+    rounded = descent.rounding > descent.tolerance
+    instead = f"tolerance={4 * descent.rounding:.0e}" if rounded else "a higher temperature, a larger `most`"
+    return Refusal(
+        f"A Gibbs law ends at its fixed point; after {most} steps the certificate was {descent.gaps[-1]:.1e}, above "
+        f"{descent.tolerance:.1e}, and {descent.precision} rounds it to {descent.rounding:.0e}. Write {instead} or a "
+        "larger `tolerance`."
+    )
+
+
+@door
+def fokker_planck(
+    functional: Functional,
+    grid: Grid,
+    cloud: Cloud,
+    *,
+    temperature: NonNegative,
+    dt: Positive,
+    steps: Natural,
+    every: Count | None = None,
+) -> GridPath:
+    """The flow `mu' = div(mu ∇Psi) + temperature Δmu` in a closed box: positive and of mass one at any step size.
+
+    Finite volumes with the fluxes of Scharfetter and Gummel, implicit axis by axis, in the potential of the start of
+    the step: second order in the cells, first in dt, and still exactly at the Gibbs law.
+    """
+    weights = grid.weights("A Fokker–Planck flow", cloud)
+    _refuse_unless_soon(steps, every or steps or 1, len(weights))
+    times, kept, drift = [], [], 0.0
+    for step in range(steps + 1):
+        if step % (every or steps or 1) == 0 or step == steps:
+            times.append(step * dt)
+            kept.append(weights)
+        if step < steps:
+            potential = potential_of(functional, grid.centres, weights)
+            weights = implicit_step(
+                potential.reshape(grid.cells), weights.reshape(grid.cells), grid.widths, temperature, dt
+            )
+            weights, total = weights.ravel(), weights.sum()
+            if not abs(total - 1) < 1e-3:
+                raise Refusal(
+                    f"A Fokker–Planck step keeps the mass; got {total:.6g} after {step + 1} steps of dt={dt:g}, where "
+                    "rates times dt are beyond float64. Write a smaller dt."
+                )
+            drift = max(drift, abs(total - 1))
+            weights = weights / total
+    return GridPath(np.array(times), np.array(kept), drift)
+
+
+def _refuse_unless_soon(steps: int, every: int, cells: int) -> None:
+    """A step takes at least a tenth of a millisecond, and 0.1 microseconds a cell (measured); its records 8 bytes."""
+    refuse_unless_affordable(
+        f"A Fokker–Planck flow of {steps} steps", 8.0 * cells * (steps // every + 1), instead="Write a larger `every`."
+    )
+    hours = steps * (1e-4 + 1e-7 * cells) / 3600
+    if hours > 24:
+        raise Refusal(
+            f"A Fokker–Planck flow takes at most a day; {steps} steps over {cells} cells would take {hours:.3g} hours "
+            "or more. Write a larger dt, which keeps it positive, or go on from its last law."
+        )
+
+
+@door
+def relaxation_rate(functional: Functional, grid: Grid, cloud: Cloud, *, temperature: Positive) -> float:
+    """The slowest rate at which the Fokker–Planck flow returns to a stationary law on a line, once near.
+
+    The flow is linearised on the grid, the law's own pull included; free energies decay at twice this rate. It is
+    negative where the law is not stable: the rate, with its sign, at which the flow leaves. Slow rates are right in
+    their leading digits however small; an unstable rate that float64 cannot tell from zero is refused.
+    """
+    if grid.p != 1:
+        raise Refusal(f"A relaxation rate is computed on a line; got a grid with {grid.p} axes. Use fokker_planck.")
+    weights = grid.weights("A relaxation rate", cloud)
+    refuse_unless_affordable(
+        f"A relaxation rate over {len(weights)} cells",
+        8 * 8.0 * len(weights) ** 2,
+        instead="Write a Grid of fewer cells.",
+    )
+    potential, pull = _told(_response, functional, grid.centres, weights)
+    refuse_unless_finite(np.sum(pull), potential, grid.centres)
+    away = relative_entropy(weights, np.exp(log_gibbs(potential, temperature)))
+    if not away <= 1e-6:
+        raise Refusal(
+            "A relaxation rate belongs to a law that stands still, with KL(q | p_q) <= 1e-6 against its own Gibbs law; "
+            f"got {away:.1e}. Write gibbs(functional, grid, temperature={temperature:g}).cloud."
+        )
+    rate, error = slowest_rate(potential, pull, float(grid.widths[0]), temperature)
+    if not abs(rate) > 10 * error:
+        raise Refusal(
+            f"A relaxation rate of this law is known to {error:.0e} in float64; got {rate:.0e}, which is rounding. "
+            "Write another temperature."
+        )
+    return rate

@@ -6,27 +6,33 @@ variation is `Psi = V + ∫U dmu`.
 """
 
 from collections.abc import Callable
+from typing import Annotated, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from haarflow.doors import Count, Least, NonNegative, door, leaf, refuse_unless_affordable, said
+from haarflow.dynamics.doubles import doubled
 from haarflow.dynamics.fields import Tangent
 from haarflow.errors import Refusal
+from haarflow.identity import by_value
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Functional, Risk, Variation
 from haarflow.measures.clouds import Cloud
 from haarflow.models.units import Unit
 
 
+@door
 class Pairwise(Functional):
     """`constant + ∫V dmu + ½∬U dmu dmu`, for a function V of one particle and a symmetric function U of two."""
 
-    one_body: Callable
-    pair: Callable
-    constant: Float[Array, ""] = eqx.field(default=0.0, converter=jnp.asarray)
+    one_body: Callable = eqx.field(converter=by_value)
+    pair: Callable = eqx.field(converter=by_value)
+    constant: Float[Array, ""] = eqx.field(default=0.0, converter=leaf)
 
     def __call__(self, cloud):
         alone, together = self.sums(cloud)
@@ -34,15 +40,42 @@ class Pairwise(Functional):
 
     def sums(self, cloud: Cloud) -> tuple[Float[Array, "n"], Float[Array, "n n"]]:
         """V at every atom and U at every pair of atoms."""
-        alone = jax.vmap(self.one_body)(cloud.atoms)
-        together = jax.vmap(lambda theta: jax.vmap(lambda other: self.pair(theta, other))(cloud.atoms))(cloud.atoms)
+        self._refuse_unless_fit(cloud)
+        alone = jax.vmap(self._alone)(cloud.atoms)
+        together = jax.vmap(lambda theta: jax.vmap(lambda other: self._pair(theta, other))(cloud.atoms))(cloud.atoms)
         return alone, together
 
     def at(self, theta: Float[Array, "p"], cloud: Cloud) -> Float[Array, ""]:
         """Psi at one place, in the field of a cloud."""
-        return self.one_body(theta) + cloud.weights @ jax.vmap(lambda other: self.pair(theta, other))(cloud.atoms)
+        return self._alone(theta) + cloud.weights @ jax.vmap(lambda other: self._pair(theta, other))(cloud.atoms)
+
+    def _alone(self, theta):
+        return one_number("A Pairwise's one_body", self.one_body(theta))
+
+    def _pair(self, theta, other):
+        return one_number("A Pairwise's pair", self.pair(theta, other))
+
+    def _refuse_unless_fit(self, cloud: Cloud) -> None:
+        """Refuse more pairs than there is memory for, and a U that is not symmetric at two places drawn at random."""
+        refuse_unless_affordable(
+            f"The {cloud.n} x {cloud.n} pairs of a cloud",
+            float(cloud.n) ** 2 * cloud.atoms.dtype.itemsize,
+            instead="Write a cloud or a Grid of fewer places.",
+        )
+        with jax.ensure_compile_time_eval():
+            one, other = jnp.asarray(np.random.default_rng(0).uniform(0.2, 1.5, (2, cloud.p)))
+            there, back = self._pair(one, other), self._pair(other, one)
+            if isinstance(there, Tracer) or isinstance(back, Tracer):
+                return
+            there, back = float(there), float(back)
+        if abs(there - back) > 1e-4 * (abs(there) + abs(back)):
+            raise Refusal(
+                f"A Pairwise's pair is a symmetric function of two particles; got {there:.6g} one way and {back:.6g} "
+                "the other. Write (pair(a, b) + pair(b, a)) / 2."
+            )
 
     def variation(self, cloud):
+        self._refuse_unless_fit(cloud)
         values, slopes = jax.vmap(jax.value_and_grad(lambda theta: self.at(theta, cloud)))(cloud.atoms)
         return Variation(values, -slopes)
 
@@ -52,6 +85,14 @@ class Pairwise(Functional):
             return jnp.cos(theta @ other) + (theta @ other) ** 2 / 3
 
         return [pairwise(Risk.examples()[0]), cls(lambda theta: jnp.sin(theta[0] - theta[3]), pair, 0.2)]
+
+
+def one_number(owner: str, value: Any) -> Float[Array, ""]:
+    """What a function of particles said, refused unless it is one real number."""
+    plain = isinstance(value, int | float)
+    if not plain and (np.shape(value) != () or not jnp.issubdtype(getattr(value, "dtype", object), jnp.floating)):
+        raise Refusal(f"{owner} is one real number; got {said(value)}. Write theta[0] or jnp.sum(...), for example.")
+    return jnp.asarray(value, float if plain else None)
 
 
 class OneBody(eqx.Module):
@@ -77,6 +118,7 @@ class Pair(eqx.Module):
         return jnp.mean(jnp.sum(first * second, axis=0))
 
 
+@door
 def pairwise(risk: Risk) -> Pairwise:
     """A half square risk over a whole sample, written as the energy of particles and pairs that it is."""
     if risk.loss != "half-square" or not isinstance(risk.data, Sample) or risk.data.size is not None:
@@ -88,8 +130,13 @@ def pairwise(risk: Risk) -> Pairwise:
     return Pairwise(OneBody(risk.unit, risk.data), Pair(risk.unit, risk.data), constant)
 
 
+@door
 def dissipation(
-    functional: Functional, cloud: Cloud, *, transport: float | Array = 1.0, growth: float | Array = 0.0
+    functional: Functional,
+    cloud: Cloud,
+    *,
+    transport: Annotated[float | Array, Least(0)] = 1.0,
+    growth: Annotated[float | Array, Least(0)] = 0.0,
 ) -> Float[Array, ""]:
     """`dE/dt = −transport ∫|∇Psi|² dmu − growth ∫(Psi − mean Psi)² dmu` along `Descend(functional, …)`."""
     potential, velocity = functional.variation(cloud)
@@ -97,38 +144,61 @@ def dissipation(
     return -transport * cloud.weights @ jnp.sum(velocity**2, axis=1) - growth * cloud.weights @ centred**2
 
 
+@door
 def weak_rate(cloud: Cloud, tangent: Tangent, test: Callable) -> Float[Array, ""]:
     """`d/dt ∫test dmu = ∫∇test·velocity dmu + ∫test·growth dmu`: the continuity equation in weak form."""
-    values, slopes = jax.vmap(jax.value_and_grad(test))(cloud.atoms)
+    if tangent.atoms.shape != cloud.atoms.shape:
+        raise Refusal(
+            f"A weak rate is along a tangent of the cloud's shape {cloud.atoms.shape}; got {tangent.atoms.shape}. "
+            "Write field(key, cloud)."
+        )
+    values, slopes = jax.vmap(jax.value_and_grad(lambda z: one_number("A test function", test(z))))(cloud.atoms)
     rate = jnp.sum(slopes * tangent.atoms, axis=1)
     return cloud.weights @ (rate if tangent.growth is None else rate + values * tangent.growth)
 
 
-def sampling_excess(risk: Risk, cloud: Cloud, m: int) -> Float[Array, ""]:
+@door
+def sampling_excess(risk: Risk, cloud: Cloud, m: Count) -> Float[Array, ""]:
     """What m independent draws from a law cost on average: `E R(mu_m) − R(mu) = (∫U(θ, θ) − ∬U) / 2m`."""
     _, together = pairwise(risk).sums(cloud)
     return (cloud.weights @ jnp.diagonal(together) - cloud.weights @ together @ cloud.weights) / (2 * m)
 
 
-@eqx.filter_jit
-def first_variation(functional: Functional, cloud: Cloud, places: Float[Array, "m p"]) -> Float[Array, "m"]:
+@door
+def first_variation(
+    functional: Functional, cloud: Cloud, places: Float[Array, "m p"] | Float[np.ndarray, "m p"]
+) -> Float[Array, "m"]:
     """Psi at any places, in the field of a cloud."""
+    if places.shape[1] != cloud.p:
+        raise Refusal(
+            f"Psi of a cloud in R^{cloud.p} is a function of places in R^{cloud.p}; got places {places.shape}. "
+            f"Write an array (m, {cloud.p})."
+        )
+    return _first_variation(functional, cloud, jnp.asarray(places))
+
+
+@eqx.filter_jit
+def _first_variation(functional: Functional, cloud: Cloud, places):
     everywhere = jnp.concatenate([cloud.atoms, places])
     weights = jnp.concatenate([cloud.weights, jnp.zeros(len(places), cloud.weights.dtype)])
     return functional.variation(Cloud(everywhere, weights)).potential[cloud.n :]
 
 
-def optimality_gap(functional: Functional, cloud: Cloud, places: Float[Array, "m p"]) -> float:
+@door
+def optimality_gap(
+    functional: Functional, cloud: Cloud, places: Float[Array, "m p"] | Float[np.ndarray, "m p"]
+) -> float:
     """`∫Psi dmu − min Psi`, the minimum over places and atoms: zero where the support lies in argmin Psi.
 
     A convex functional is at no law on these places lower than its value at the cloud minus this gap.
     """
-    there, here = (first_variation(functional, cloud, where) for where in (jnp.asarray(places), cloud.atoms))
-    return float(cloud.weights @ here - jnp.minimum(jnp.min(there), jnp.min(here)))
+    there, here = (first_variation(functional, cloud, where) for where in (places, cloud.atoms))
+    return float(cloud.weights @ here - jnp.minimum(jnp.min(there, initial=jnp.inf), jnp.min(here)))
 
 
-def settle(functional: Functional, cloud: Cloud, *, merge: float = 0.0, least: float = 1e-4) -> Cloud:
-    """The cloud moved to a local minimum in atoms and weights together, by BFGS: for the few atoms of a minimiser.
+@door
+def settle(functional: Functional, cloud: Cloud, *, merge: NonNegative = 0.0, least: NonNegative = 1e-4) -> Cloud:
+    """The cloud moved to a local minimum in atoms and weights together, by BFGS in float64: for a few atoms.
 
     First, atoms lighter than `least` go, and atoms nearer than `merge` to each other (in chains) become one.
     """
@@ -143,11 +213,23 @@ def settle(functional: Functional, cloud: Cloud, *, merge: float = 0.0, least: f
     packed = np.concatenate([np.asarray(start.atoms, float).ravel(), np.log(np.asarray(start.weights, float))])
     options = {"gtol": 1e-12, "maxiter": 5000}
 
+    @doubled
     def value_and_slope(flat):
-        value, slope = _packed_value(functional, jnp.asarray(flat, start.atoms.dtype), start.n)
-        return float(value), np.asarray(slope, float)
+        value, slope = _packed_value(functional, jnp.asarray(flat), start.n)
+        return float(value) / unit, np.asarray(slope, float) / unit
 
-    return _unpacked(jnp.asarray(minimize(value_and_slope, packed, jac=True, options=options).x), start.n)
+    unit = 1.0
+    steep = float(np.abs(value_and_slope(packed)[1]).max())
+    unit = steep if 0 < steep < 1e-6 else 1.0  # the scale of a functional that is small altogether
+    with np.errstate(all="ignore"):
+        found = minimize(value_and_slope, packed, jac=True, options=options)
+        left, value = unit * float(np.abs(found.jac).max()), unit * float(found.fun)
+    if found.status == 1 or not left <= 1e-6 * max(1.0, abs(value)) or not np.isfinite(found.x).all():
+        raise Refusal(
+            f"settle ends at a local minimum; got {value:g} after {found.nit} steps, still falling. "
+            "Add a Penalty that keeps the atoms, or run a flow first."
+        )
+    return _unpacked(jnp.asarray(found.x), start.n)
 
 
 def _unpacked(flat, n: int) -> Cloud:
@@ -165,6 +247,7 @@ def _merged(cloud: Cloud, merge: float, least: float) -> Cloud:
 
     atoms, weights = np.asarray(cloud.atoms, float), np.asarray(cloud.weights, float)
     atoms, weights = atoms[weights > least], weights[weights > least]
+    refuse_unless_affordable(f"settle of {len(atoms)} atoms", 8.0 * len(atoms) ** 2, instead="Write a larger `least`.")
     if not len(atoms):
         raise Refusal(
             f"settle keeps the atoms heavier than `least`; got none above {least:g}. Write `least=0.0` to keep all."

@@ -6,16 +6,29 @@ over tau, `argmin F(mu) + KL(mu | last) / tau`, they are mirror descent and foll
 first order in tau, and the free energy falls at every step.
 """
 
-import warnings
-from typing import Any
+from typing import Annotated, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from haarflow.dynamics.grids import Grid, local_gibbs
+from haarflow.doors import (
+    Above,
+    Count,
+    Least,
+    NonNegative,
+    Positive,
+    door,
+    numbers,
+    refuse_unless_affordable,
+)
+from haarflow.dynamics.doubles import doubled
+from haarflow.dynamics.entropic import Plan
+from haarflow.dynamics.fluxes import log_gibbs
+from haarflow.dynamics.grids import Grid, Masses, potential_of
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional
 from haarflow.measures.clouds import Cloud, uniform
@@ -26,57 +39,94 @@ def gaussian_step(mean: Any, deviation: Any, *, stiffness: Any, temperature: Any
 
     For independent coordinates give arrays. Whatever tau is, the fixed point is the variance temperature / stiffness.
     """
-    pull = 1 + tau * stiffness
-    root = np.sqrt(deviation**2 + 4 * pull * tau * temperature)
-    return mean / pull, (deviation + root) / (2 * pull)
+    given = {"mean": mean, "deviation": deviation, "stiffness": stiffness, "temperature": temperature, "tau": tau}
+    m, s, h, beta, tau = (
+        np.asarray(numbers(f"gaussian_step's {name}", one, numpy=True)) for name, one in given.items()
+    )
+    pull = 1 + tau * h
+    if not ((s >= 0).all() and (beta >= 0).all() and (tau > 0).all() and (pull > 0).all()):
+        raise Refusal(
+            "A Gaussian step has deviation >= 0, temperature >= 0, tau > 0 and 1 + tau · stiffness > 0, else it has no "
+            f"end; got {', '.join(f'{name}={value}' for name, value in list(given.items())[1:])}. Write a smaller tau."
+        )
+    root = np.sqrt(s**2 + 4 * pull * tau * beta)
+    return (m / pull)[()], ((s + root) / (2 * pull))[()]
 
 
+@door
 def quantile_energy(
-    functional: Functional, quantiles: Float[Array, "n"] | Float[np.ndarray, "n"], *, temperature: float | Array
+    functional: Functional,
+    quantiles: Float[Array, "n"] | Float[np.ndarray, "n"],
+    *,
+    temperature: Annotated[float | Array, Least(0)],
 ) -> Float[Array, ""]:
     """The free energy of a law on the line given by n increasing quantiles, with mass 1/n between neighbours."""
-    quantiles = jnp.asarray(quantiles)
+    _refuse_unless_increasing("A quantile energy", quantiles)
+    return _quantile_energy(functional, quantiles, temperature)
+
+
+def _quantile_energy(functional, quantiles, temperature):
     gaps = jnp.diff(quantiles)
     return functional(uniform(quantiles[:, None])) - temperature * jnp.sum(jnp.log(len(quantiles) * gaps)) / len(
         quantiles
     )
 
 
+def _refuse_unless_increasing(owner: str, quantiles) -> None:
+    if len(quantiles) < 2 or not (isinstance(quantiles, Tracer) or np.all(quantiles[1:] > quantiles[:-1])):
+        raise Refusal(
+            f"{owner} takes two or more increasing numbers; got shape {quantiles.shape}, not increasing everywhere. "
+            "Write np.unique(values) for different quantiles in order."
+        )
+
+
+@door
 def quantile_step(
-    functional: Functional, quantiles: Float[np.ndarray, " n"], *, temperature: float, tau: float
+    functional: Functional, quantiles: Float[np.ndarray, " n"], *, temperature: NonNegative, tau: Positive
 ) -> Float[np.ndarray, " n"]:
     """The transport step on the line, where W2 is the distance of quantiles: a smooth problem in n numbers.
 
-    Solved by a trust-region Newton method that starts at the last law, so the energy cannot rise.
+    Solved in float64 by a trust-region Newton method that starts at the last law, so the energy cannot rise.
     """
     from scipy.optimize import minimize
 
-    last = np.asarray(quantiles, float)
-    if last.ndim != 1 or not (np.diff(last) > 0).all():
-        raise Refusal(
-            f"A quantile step takes n increasing numbers; got shape {last.shape}, not increasing everywhere. "
-            "Write np.unique(values) for n different quantiles in order."
-        )
-    _refuse_unless_positive("A quantile step's tau", tau)
-    rest = (functional, jnp.asarray(last), jnp.asarray(temperature, float), jnp.asarray(tau, float))
-
-    def value(x):
-        return float(_objective(jnp.asarray(x), *rest)) if (np.diff(x) > 0).all() else np.inf
-
+    _refuse_unless_increasing("A quantile step", quantiles)
+    n, spread = len(quantiles), float(np.ptp(quantiles))
+    refuse_unless_affordable(f"A quantile step of {n} quantiles", 8 * 4.0 * n**2, instead="Write fewer quantiles.")
+    rest = (functional, quantiles, temperature, tau)
+    length = float(np.clip(1.0, spread / 100, 100 * spread))  # one, unless the law is of another scale altogether
     found = minimize(
-        value,
-        last,
-        jac=lambda x: np.asarray(_objective_slope(jnp.asarray(x), *rest)),
-        hess=lambda x: np.asarray(_objective_bend(jnp.asarray(x), *rest)),
+        lambda x: float(_told(_objective, x, *rest)) if (np.diff(x) > 0).all() else np.inf,
+        quantiles,
+        jac=lambda x: _told(_objective_slope, x, *rest),
+        hess=lambda x: _told(_objective_bend, x, *rest),
         method="trust-exact",
-        options={"gtol": 1e-9, "maxiter": 500, "initial_trust_radius": 0.1, "max_trust_radius": 10.0},
+        options={
+            "gtol": 1e-9 * min(1.0, length / tau),
+            "maxiter": 500,
+            "initial_trust_radius": 0.1 * length,
+            "max_trust_radius": 10.0 * length,
+        },
     )
+    left = tau * float(np.abs(found.jac).max())
+    if not left <= 1e-6 * spread:
+        raise Refusal(
+            f"A quantile step ends where its slope is zero, to 1e-6 of the law's spread {spread:.2g}; got {left:.1e} "
+            f"after {found.nit} steps. Write a smaller tau."
+        )
     return found.x
+
+
+@doubled
+def _told(question, x, functional, last, temperature, tau):
+    """What the compiled objective says, in float64 and NumPy."""
+    x, last, temperature, tau = map(jnp.asarray, (x, last, temperature, tau))
+    return np.asarray(question(x, functional, last, temperature, tau))
 
 
 def _scaled(x, functional, last, temperature, tau):
     """n times the energy plus half the squared distance over tau, so that every quantile counts one."""
-    return len(x) * quantile_energy(functional, x, temperature=temperature) + jnp.sum((x - last) ** 2) / (2 * tau)
+    return len(x) * _quantile_energy(functional, x, temperature) + jnp.sum((x - last) ** 2) / (2 * tau)
 
 
 _objective = eqx.filter_jit(_scaled)
@@ -84,62 +134,55 @@ _objective_slope = eqx.filter_jit(jax.grad(_scaled))
 _objective_bend = eqx.filter_jit(jax.hessian(_scaled))
 
 
+@door
 def entropic_step(
     functional: Functional,
     grid: Grid,
     cloud: Cloud,
     *,
-    temperature: float,
-    tau: float,
-    blur: float | None = None,
-    iterations: int = 20000,
+    temperature: Positive,
+    tau: Positive,
+    blur: Positive | None = None,
+    iterations: Count = 300,
 ) -> Cloud:
-    """The transport step on a grid, through POT: entropic transport from the last law with a free end.
+    """The transport step on a grid: entropic transport from the last law with a free end.
 
     The free energy is `temperature · KL(· | Gibbs)` in the potential of the last law, so the step is a transport whose
     second marginal is held by a relative entropy instead of being fixed. The mutual information of the plan's ends is
     weighted by `blur²`; to first order this adds half as much of the entropy of the new law, which is taken out again.
-    Blur is a length, by default the width of a cell, below which mass would stick to its cells.
+    Blur is a length, by default the width of a cell, below which mass would stick to its cells. Some twenty iterations
+    of Newton's method are usual, each of which takes a time that grows like the cube of the number of cells.
     """
-    import ot
+    from scipy.spatial.distance import cdist
 
-    _refuse_unless_positive("An entropic step's tau", tau)
-    _refuse_unless_positive("An entropic step's temperature", temperature)
+    last = grid.weights("An entropic step", cloud)
     blur = float(grid.widths.max()) if blur is None else blur
-    _refuse_unless_positive("An entropic step's blur", blur)
-    excess = blur**2 / 2
+    excess, limit = blur**2 / 2, float(np.sqrt(2 * tau * temperature))
     if not excess < tau * temperature:
         raise Refusal(
-            f"An entropic step's blur is below sqrt(2 · tau · temperature) = {np.sqrt(2 * tau * temperature):.3g}; got "
-            f"{blur:.3g}. Write a finer Grid, or a longer step."
+            f"An entropic step's blur is below sqrt(2 · tau · temperature) = {limit:.3g}; got {blur:.3g}. Write "
+            f"blur={limit / 2:.2g} on a Grid of cells no wider, or tau={4 * excess / temperature:.2g}."
         )
-    # POT's plan is entropic relative to last ⊗ goal: blur² KL(new | goal) more than the mutual information.
-    warmer = temperature + excess / tau
-    last, goal = np.asarray(cloud.weights, float), local_gibbs(functional, cloud, temperature=warmer)
-    held, reached = last > 1e-30, goal > 1e-30
-    cost = ot.dist(grid.centres[held], grid.centres[reached]) / 2
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        plan = ot.unbalanced.sinkhorn_unbalanced(
-            last[held],
-            goal[reached],
-            cost,
-            blur**2,
-            (float("inf"), tau * temperature - excess),
-            numItermax=iterations,
-            stopThr=1e-9,
+    refuse_unless_affordable(
+        f"An entropic step over {len(last)} cells", 8 * 10.0 * len(last) ** 2, instead="Write a Grid of fewer cells."
+    )
+    # The plan is entropic relative to last ⊗ goal: blur² KL(new | goal) more than the mutual information.
+    goal = log_gibbs(potential_of(functional, grid.centres, last), temperature + excess / tau)
+    with np.errstate(divide="ignore"):
+        plan = Plan(
+            cdist(grid.centres, grid.centres, "sqeuclidean") / 2, np.log(last), goal, tau * temperature - excess
         )
-    masses = np.zeros(len(goal))
-    masses[reached] = np.asarray(plan).sum(0)
-    if said or not np.isfinite(masses).all() or abs(masses.sum() - 1) > 1e-6:
-        raise Refusal(
-            f"An entropic step ends when its plan keeps all mass; after {iterations} iterations it held "
-            f"{masses.sum():.9f}. Write a larger `blur`, more `iterations`, or a smaller box."
-        )
-    return grid.law(masses)
+    return grid.law(np.exp(plan.solve(blur**2, iterations)))
 
 
-def mirror_step(functional: Functional, cloud: Cloud, *, tau: float | Array, temperature: float | Array = 0.0) -> Cloud:
+@door
+def mirror_step(
+    functional: Functional,
+    cloud: Cloud,
+    *,
+    tau: Annotated[float | Array, Above(0)],
+    temperature: Annotated[float | Array, Least(0)] = 0.0,
+) -> Cloud:
     """The step with relative entropy in place of transport: mirror descent on the weights, in closed form.
 
     `argmin ∫Psi dmu + temperature ∫log mu dmu + KL(mu | last) / tau`: the weights `∝ (w exp(−tau Psi))^(1/(1 + tau
@@ -151,14 +194,16 @@ def mirror_step(functional: Functional, cloud: Cloud, *, tau: float | Array, tem
     return Cloud(cloud.atoms, jax.nn.softmax(logs))
 
 
-def grid_quantiles(grid: Grid, weights: Float[np.ndarray, " m"], n: int) -> Float[np.ndarray, " n"]:
+@door
+def grid_quantiles(grid: Grid, weights: Masses, n: Count) -> Float[np.ndarray, " k"]:
     """The n middle quantiles of a law on a line's grid, its cells filled evenly."""
     if grid.p != 1:
         raise Refusal(f"Quantiles belong to a line; got a grid with {grid.p} axes. Write Grid(-3, 3, 200).")
+    if len(weights) != len(grid.centres) or not weights.any():
+        raise Refusal(
+            f"Quantiles are of a weight for each of the {len(grid.centres)} cells, not all zero; got {len(weights)}. "
+            "Write np.asarray(cloud.weights)."
+        )
+    refuse_unless_affordable(f"{n} quantiles", 8 * 3.0 * n, instead="Write fewer.")
     levels = np.concatenate([[0.0], np.cumsum(weights)])
     return np.interp((np.arange(n) + 0.5) / n, levels / levels[-1], grid.edges())
-
-
-def _refuse_unless_positive(owner: str, value: float):
-    if not (np.isfinite(value) and value > 0):
-        raise Refusal(f"{owner} is a finite number > 0; got {value}. Write for example 0.1.")

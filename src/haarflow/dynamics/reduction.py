@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from haarflow.algebra.reps import Rep
+from haarflow.doors import door
 from haarflow.dynamics.fields import Descend, Field
 from haarflow.errors import Refusal
 from haarflow.learning.folding import fold_closed
-from haarflow.learning.risks import Functional, Risk, Sum
+from haarflow.learning.risks import Functional, Risk
 from haarflow.learning.symmetry import Averaged
 from haarflow.measures.clouds import Cloud, action_matrices
 from haarflow.measures.orbits import Orbits, orbits
@@ -37,6 +38,7 @@ class Reduced:
         return Cloud(images[self.places.elements, self.places.orbit], cloud.weights[self.places.orbit] * share)
 
 
+@door
 def reduce(field: Field, cloud: Cloud, on_x: Rep, on_y: Rep) -> Reduced:
     """The flow of an orbit-closed cloud over orbit-closed data, with one particle and one sample per orbit.
 
@@ -47,7 +49,7 @@ def reduce(field: Field, cloud: Cloud, on_x: Rep, on_y: Rep) -> Reduced:
         raise Refusal(
             f"reduce knows the descent of a functional; got a {type(field).__name__}. Write reduce(Descend(risk), ...)."
         )
-    action = _unit(field.functional).action(on_x, on_y)
+    action = _action(field.functional, on_x, on_y)
     atoms, weights = np.asarray(cloud.atoms, float), np.asarray(cloud.weights, float)
     slack = 1e-9 if cloud.atoms.dtype == jnp.float64 else 1e-4
     found = orbits(atoms, weights, action_matrices(action, cloud.p), owner="A Cloud", tolerance=slack)
@@ -61,12 +63,20 @@ def reduce(field: Field, cloud: Cloud, on_x: Rep, on_y: Rep) -> Reduced:
     )
 
 
-def _unit(functional: Functional):
-    """The unit of the first risk, whose parameters the particles are."""
-    parts = functional.parts if isinstance(functional, Sum) else (functional,)
-    for part in parts:
-        if isinstance(part, Risk):
-            return part.unit.unit if isinstance(part.unit, Averaged) else part.unit
-        if isinstance(part, Sum):
-            return _unit(part)
-    raise Refusal("reduce moves the particles of a Risk's unit; got a functional without one. Add a Risk.")
+def _action(functional: Functional, on_x: Rep, on_y: Rep) -> Rep:
+    """The action on the parameters of the risks' units, which are the particles."""
+    risks = [part for part in getattr(functional, "parts", (functional,)) if isinstance(part, Risk)]
+    units = [risk.unit.unit if isinstance(risk.unit, Averaged) else risk.unit for risk in risks]
+    if not units:
+        raise Refusal("reduce moves the particles of a Risk's unit; got a functional without one. Add a Risk.")
+    actions = [unit.action(on_x, on_y) for unit in units]
+    if any(not _alike(actions[0], other) for other in actions[1:]):
+        raise Refusal(
+            "reduce moves particles on which the units of all risks act alike; got "
+            f"{' and '.join(type(unit).__name__ for unit in units)} that do not. Write risks of one unit."
+        )
+    return actions[0]
+
+
+def _alike(one: Rep, other: Rep) -> bool:
+    return one.dim == other.dim and np.allclose(*(action_matrices(rep, one.dim) for rep in (one, other)), atol=1e-9)
