@@ -162,8 +162,8 @@ class Langevin(Experiment):
         path = fokker_planck(energy, grid, start, temperature=beta, dt=self.dt, steps=steps, every=steps // 80)
         tell(0.7)
         rows = np.array([self._sandwich(energy, grid, grid.law(weights), best) for weights in path.weights])
-        draws = generator(key).gamma(0.5, size=(20, 6))
-        centres = generator(key).uniform(-2.5, 2.5, size=(20, 6))
+        draw = generator(key)
+        draws, centres = draw.gamma(0.5, size=(20, 6)), draw.uniform(-2.5, 2.5, size=(20, 6))
         masses = np.exp(-2 * (grid.centres[None, :, 0, None] - centres[:, None]) ** 2) @ draws[:, :, None]
         drawn = np.array([self._sandwich(energy, grid, grid.law(mass), best) for mass in masses[..., 0]])
         fit = energy.parts[0]  # pyright: ignore[reportAttributeAccessIssue]

@@ -29,7 +29,7 @@ from haarflow.models.kernels import (
     tangent_kernel,
 )
 from haarflow.models.units import Dense
-from haarflow.runs.experiment import Count, Experiment, Panel, Positive, above, below, between
+from haarflow.runs.experiment import Count, Experiment, Panel, Positive, above, below, between, stream
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import slope
 
@@ -108,7 +108,7 @@ class LazyActive(Experiment):
         draw = generator(jax.random.fold_in(key, 1))
         sample, new = _sample(draw, self.n, self.d), np.sqrt(self.d) * unit_vectors(draw, (200, self.d))
         starts = uniform(
-            np.stack([_start(generator(jax.random.fold_in(key, m + r)), m, self.d) for r in range(self.runs)])
+            np.stack([_start(generator(stream(key, "start", m, r)), m, self.d) for r in range(self.runs)])
         )
         unit, fields, clouds = neuron(self.d), {}, {}
         tangent = Linearised(unit)

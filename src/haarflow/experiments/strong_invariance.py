@@ -17,7 +17,7 @@ from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.symmetry import close
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.invariance import si_distance, si_rmd
-from haarflow.runs.experiment import Count, Experiment, NonNegative, Panel, Positive, below, between
+from haarflow.runs.experiment import Count, Experiment, NonNegative, Panel, Positive, below, between, stream
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import slope
 
@@ -143,7 +143,7 @@ class StrongInvariance(Experiment):
 
     def escape(self, key, n: int, step: float, batch: int, share: int = 1) -> np.ndarray:
         """W2² between the plain cloud and E^G at the escape time, for the equivariant teacher: (repetitions,)."""
-        keys = jax.random.split(jax.random.fold_in(key, 7), self.escape_repetitions)[::share]
+        keys = jax.random.split(stream(key, "escape"), self.escape_repetitions)[::share]
         data = published.repeated(published.task("weak", self.batch), batch)
         field = published.fields(data, self.tau)["vanilla"]
         scheme = published.steppers(self.temperature, projected=True)["vanilla"]

@@ -1,5 +1,6 @@
 """An experiment: its fields are the config, its docstring is the claim, its methods make and judge data."""
 
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
@@ -37,6 +38,15 @@ def above(value: Any, bound: float) -> Check:
 def between(value: Any, low: float, high: float) -> Check:
     """Holds when low < value < high; never when value is not a number."""
     return Check(bool(low < value < high), float(value), f"between {low:g} and {high:g}")
+
+
+def stream(key: Any, name: str, *numbers: int) -> Any:
+    """A key of its own for every name and numbers, so that what is drawn for one purpose meets no other."""
+    import jax
+
+    for number in (zlib.crc32(name.encode()), *numbers):
+        key = jax.random.fold_in(key, number)
+    return key
 
 
 @dataclass(frozen=True)
