@@ -66,7 +66,7 @@ def test_starts_and_samples_of_the_published_generalisation_do_not_meet(seeds):
     sample = few.draw(KEY, 4)
     samples = [seed for size in full.sizes for seed in seeds(generalisation, lambda size=size: sampled(size))]
     starts = [seeds(generalisation, lambda n=n: few.train(KEY, sample, n, 0.1)) for n in (64, *full.widths)]
-    assert not set(sum(starts, [])) & set(samples)
+    assert not {seed for found in starts for seed in found} & set(samples)
 
 
 def test_starts_and_inputs_of_rates_do_not_meet_at_any_size(seeds):
