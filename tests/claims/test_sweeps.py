@@ -15,6 +15,7 @@ import pytest
 from haarflow.cli import answer
 from haarflow.errors import Refusal
 from haarflow.runs import cluster, discovery, ledger, machine, plan
+from haarflow.runs.source import source
 
 TESTS = Path(__file__).parents[1]
 COINS = """
@@ -147,7 +148,13 @@ def test_what_comes_back_from_afar_is_kept_or_becomes_a_sentence(tmp_path, monke
     monkeypatch.setattr(cluster, "_ready", lambda: None)
     back = cluster.far_part("slow-parts", '{"count": 1, "wait": 0.0}', 0, "part 0")
     cluster._keep(back, "slow-parts", "part 0", tmp_path)
-    assert isinstance(ledger.read_part(tmp_path, "part 0", machine.versions()), tuple)
+    code = source(discovery.load("slow-parts")).computes
+    assert isinstance(ledger.read_part(tmp_path, "part 0", machine.versions(), code), tuple)
+    assert "code has changed" in ledger.read_part(tmp_path, "part 0", machine.versions(), "other")
+    with pytest.raises(
+        Refusal, match=r"experiment's file of the machine that asks; that of slow-parts is another there"
+    ):
+        cluster._keep({**back, "measured": {**back["measured"], "code": "other"}}, "slow-parts", "part 0", tmp_path)
     back["measured"]["versions"] = {**machine.versions(), "jax": "0.0"}
     with pytest.raises(Refusal, match=r"got jax 0\.0 there and .* here\. Install the same on all"):
         cluster._keep(back, "slow-parts", "part 0", tmp_path)

@@ -26,7 +26,7 @@ from haarflow.learning.risks import Functional, Penalty, Risk
 from haarflow.measures.clouds import Cloud, stack, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.units import network
-from haarflow.runs.experiment import Check, Count, Experiment, Panel, Positive, below, between
+from haarflow.runs.experiment import Check, Count, Experiment, Horizon, Panel, Positive, Step, below, between
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import slope
 
@@ -64,8 +64,8 @@ class Langevin(Experiment):
     temperature: Positive = 0.2
     cells: Count = 240
     particles: Count = 60000
-    dt: Positive = 0.01
-    horizon: Positive = 16.0
+    dt: Step = 0.01
+    horizon: Horizon = 16.0
     sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (32, 128, 512)
     repetitions: Count = 64
     fault: Literal["none", "printed noise", "printed decay"] = "none"

@@ -14,9 +14,19 @@ from haarflow.runs.discovery import named, read_docstring
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+
+@dataclass(frozen=True)
+class Work:
+    """Says in a setting's type that the work grows like this power of it; of whole numbers it is known."""
+
+    power: int
+
+
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
+Horizon = Annotated[float, Field(gt=0), Work(1)]  # a time to run for
+Step = Annotated[float, Field(gt=0), Work(-1)]  # a time that each step makes
 
 
 class Check(NamedTuple):

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from haarflow.doors import said
 from haarflow.errors import Refusal
 from haarflow.runs import ledger, machine
 from haarflow.runs.experiment import Check, Experiment
+from haarflow.runs.source import source
 
 
 def conclude(experiment: Experiment, seed: int, home: Path, command: str) -> ledger.Record:
@@ -16,9 +18,9 @@ def conclude(experiment: Experiment, seed: int, home: Path, command: str) -> led
     versions = machine.versions()
     pieces, seconds, memory = {}, {}, {}
     for part in experiment.parts():
-        kept = ledger.read_part(home, part, versions)
+        kept = ledger.read_part(home, part, versions, source(type(experiment)).computes)
         if not isinstance(kept, tuple):
-            raise Refusal(f"the part {part!r} is missing; give the same command again.")
+            raise Refusal(f"the part {part!r} is not there ({kept or 'missing'}). Give the same command again.")
         pieces[part], seconds[part], memory[part] = kept[1], kept[0]["seconds"], kept[0].get("memory")
     with machine.Stopwatch() as watch:
         data = dict(experiment.gather(pieces))
@@ -36,8 +38,32 @@ def conclude(experiment: Experiment, seed: int, home: Path, command: str) -> led
     return ledger.write_record(home, facts, data, timing)
 
 
+def judge_again(experiment: Experiment, record: ledger.Record) -> ledger.Record:
+    """The record with its data as they are, judged by the experiment as it is now."""
+    data = record.arrays()
+    facts = {**record.facts, **identity(experiment, record.seed), **judgement(experiment, data)}
+    return ledger.write_record(record.path, facts, data, record.timing)
+
+
+class Standing(Enum):
+    """What a finished record is worth to the experiment as it is now."""
+
+    CURRENT = "it says what the experiment would say"
+    TO_JUDGE = "its data are those that the experiment would compute, its verdicts those of other code"
+    TO_COMPUTE = "its data were computed by other code"
+
+
+def standing(experiment: Experiment, record: ledger.Record) -> Standing:
+    """Compare the code and the words of a record with those of the experiment."""
+    now = identity(experiment, record.facts.get("seed", 0))
+    if record.facts.get("code", {}).get("computes") != now["code"]["computes"]:
+        return Standing.TO_COMPUTE
+    same = all(record.facts.get(name) == fact for name, fact in now.items())
+    return Standing.CURRENT if same else Standing.TO_JUDGE
+
+
 def identity(experiment: Experiment, seed: int) -> dict[str, Any]:
-    """What was asked, and the digest that names it."""
+    """What was asked of which code, and the digest that names what was asked."""
     config = experiment.model_dump(mode="json")
     return {
         "experiment": experiment.name,
@@ -46,6 +72,7 @@ def identity(experiment: Experiment, seed: int) -> dict[str, Any]:
         "config": config,
         "seed": seed,
         "version": experiment.version,
+        "code": source(type(experiment))._asdict(),
         "digest": ledger.digest(experiment.name, config, seed, experiment.version),
     }
 
