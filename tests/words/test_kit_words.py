@@ -1,4 +1,4 @@
-"""The kit of experiments at its borders: checks and slopes take numbers of any type and refuse the rest in a sentence."""
+"""The kit of experiments at its borders: numbers of any type are taken, the rest is refused in a sentence."""
 
 import jax.numpy as jnp
 import numpy as np

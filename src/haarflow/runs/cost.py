@@ -34,7 +34,7 @@ def refuse_unless_affordable(experiment: Experiment, *, force: bool = False) -> 
     sizes = settings(experiment)
     largest = max(sizes, key=lambda name: sizes[name].most, default="")
     most = sizes[largest].most if largest else 0
-    if most > MOST:
+    if force and most > MOST:
         raise Refusal(
             f"{experiment.name}, setting {largest!r}: whole numbers are at most {MOST:.0e}, whatever the cost; got a "
             f"number of {len(str(most))} digits. Write a smaller number."
@@ -50,11 +50,20 @@ def refuse_unless_affordable(experiment: Experiment, *, force: bool = False) -> 
             f"{experiment.name} takes at most an hour, or what its published modes take; with these settings it would "
             f"take about {in_time(seconds)}, most of all by {blamed!r}. {INSTEAD}"
         )
-    if 8 * most > machine_memory() / 2:
+    if (room := 8.0 * min(most, 10**300)) > machine_memory() / 2:
         raise Refusal(
             f"{experiment.name} takes at most half of this machine's memory, {in_bytes(machine_memory() / 2)}; at one "
-            f"number each, {largest!r} alone would take {in_bytes(8 * most)}. {INSTEAD}"
+            f"number each, {largest!r} alone would take {in_bytes(room)}. {INSTEAD}"
         )
+
+
+def affordable(experiment: Experiment) -> bool:
+    """Whether the settings are taken without --force."""
+    try:
+        refuse_unless_affordable(experiment)
+    except Refusal:
+        return False
+    return True
 
 
 def settings(config: BaseModel) -> dict[str, Size]:
@@ -75,7 +84,7 @@ def _size(value: Any, power: int) -> Size:
         return Size(_work(inner), max((size.most for size in inner.values()), default=0))
     numbers = list(_numbers(value, power))
     whole = [abs(number) for number in numbers if isinstance(number, int)]
-    parts = sum(whole) + sum(abs(number) ** power for number in numbers if isinstance(number, float))
+    parts = sum(whole) + sum(max(abs(number), 1e-300) ** power for number in numbers if isinstance(number, float))
     return Size(math.log(max(parts, 1e-300)) if numbers else 0.0, max(whole, default=0))
 
 
@@ -103,6 +112,6 @@ def in_time(log_seconds: float) -> str:
     if seconds >= 2 * YEAR:
         return f"{seconds / YEAR:.2g} years"
     for unit, length in (("days", 86400.0), ("hours", HOUR), ("minutes", 60.0)):
-        if seconds >= 2 * length:
+        if seconds > 1.999 * length:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} seconds"

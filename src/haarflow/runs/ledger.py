@@ -131,7 +131,7 @@ class Record:
 
     def summary(self) -> dict[str, Any]:
         """What `--json` prints."""
-        keys = ("experiment", "claim", "source", "config", "verdicts", "figures")
+        keys = ("experiment", "claim", "source", "config", "seed", "verdicts", "evidence", "figures")
         measured = {"seconds": self.seconds, "memory": self.memory}
         return {**{key: self.facts[key] for key in keys}, **measured, "record": str(self.path)}
 

@@ -147,7 +147,6 @@ def _begin(job: Job, watch: Silent) -> ledger.Record | None:
         what = "judged" if stands is Standing.TO_JUDGE else "computed"
         watch.note(f"{job.label}: {what} again, because the experiment's code has changed since its record was made.")
         if stands is Standing.TO_JUDGE:
-            watch.begin(job.label, 1, 1)
             return None
     job.anew = True
     code, versions = source(type(job.experiment)).computes, machine.versions()
