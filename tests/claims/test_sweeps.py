@@ -102,6 +102,20 @@ def test_a_sweep_leaves_ordinary_records_and_a_report_and_resumes(written, tmp_p
     assert records(tmp_path / "alone").items() <= first.items()
 
 
+@pytest.mark.parametrize(("hard", "code"), [(4096, 1), (100, 2)])
+def test_a_sweep_may_have_more_runs_than_files_are_open_at_once(written, tmp_path, hard, code):
+    seeds = list(range(50))
+    file = written(f'experiment = "broken"\nseeds = {seeds}')
+    limit = f"import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (40, {hard}))"
+    words = ["sweep", str(file), "--workers", "0", "--json", "--out", str(tmp_path / "out")]
+    script = f"{limit}; from haarflow.cli import answer; sys.exit(answer({words}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert len(json.loads(done.stdout or "[]")) == (50 if code == 1 else 0)
+    if code == 2:
+        assert "this system allows 100 at once and 306 are needed. Write several smaller sweeps." in done.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -14,6 +14,7 @@ from haarflow.errors import Refusal
 from haarflow.runs import discovery, judge, ledger, style
 from haarflow.runs.words import evidence, number, reason
 
+NAME = "report.html"
 AGAIN = "give the command of the record again."
 PIXELS_PER_INCH = 108  # so that a panel 8.4 inches wide fills the page
 
@@ -43,7 +44,7 @@ def report(out: Path) -> tuple[Path, list[str]]:
 
 def write(out: Path, sections: list[Section], missing: Mapping[str, str] | None = None) -> Path:
     """Write the page at once, so that a browser never sees a half."""
-    path = out / "report.html"
+    path = out / NAME
     ledger.write(path, page(sections, missing or {}).encode())
     return path
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from haarflow.errors import Refusal
+from haarflow.files import tidy_leftovers
 from haarflow.runs import cost, judge, ledger, machine, report, workers
 from haarflow.runs.config import command_of
 from haarflow.runs.experiment import Experiment
@@ -89,6 +90,9 @@ def sweep(
     """
     watch = watch or Silent()
     outcomes: dict[str, Outcome] = {}
+    machine.open_files(len(jobs))
+    for out in {job.home.parents[1] for job in jobs}:
+        tidy_leftovers(out / report.NAME)
 
     def ended(job: Job, words: str, **found: Any) -> None:
         outcomes[str(job.home)] = Outcome(job.label, **found)
