@@ -12,11 +12,20 @@ from haarflow.errors import Refusal
 
 HOLDS, FAILS, BAD_INPUT, UNFINISHED, INTERRUPTED = 0, 1, 2, 3, 130
 STOPPED = "Stopped. Finished parts are kept: give the same command again and it resumes."
+START = """\
+haarflow: learning with symmetry, seen through the mean-field limit.
+
+Where to start:
+  haarflow list              every experiment and what it claims
+  haarflow reproduce --tour  the headline claims in a few minutes, and a report in results/report.html
+  haarflow run NAME          one experiment, and which of its claims hold
+  haarflow --help            every command; `haarflow run --help` has the options of one
+
+The documentation begins in docs/index.md; in Python, `import haarflow` and `dir(haarflow)`."""
 
 app = typer.Typer(
     name="haarflow",
-    help="Learning with symmetry, seen through the mean-field limit: run the claims and read the report.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -29,6 +38,18 @@ Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="The see
 Out = Annotated[Path, typer.Option("--out", help="The folder of the records.")]
 Workers = Annotated[int, typer.Option("--workers", min=0, help="Worker processes; 0 runs in this one.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output.")]
+Force = Annotated[bool, typer.Option("--force", help="Compute although there is a record, and whatever it costs.")]
+Version = Annotated[bool, typer.Option("--version", help="Print the version.")]
+
+
+@app.callback()
+def start(version: Version = False) -> None:
+    """Learning with symmetry, seen through the mean-field limit: run the claims and read the report."""
+    if version:
+        from haarflow import __version__
+
+        typer.echo(f"haarflow {__version__}")
+        raise typer.Exit(HOLDS)
 
 
 @app.command("list")
@@ -62,16 +83,19 @@ def run(
     out: Out = Path("results"),
     workers: Workers = 2,
     as_json: Json = False,
+    force: Force = False,
 ) -> None:
     """Run one experiment, unless its record exists, and say which claims hold."""
     from haarflow.runs import discovery
 
     mode = _mode(tour, quick, full)
     discovery.find(name)
+    from haarflow.runs import machine
     from haarflow.runs.config import configure
 
+    machine.prepare()  # before the experiment's file makes its first array
     experiment = configure(discovery.load(name), mode=mode, file=config, settings=settings or [])
-    (outcome,) = _sweep([experiment], seed, out, workers)
+    (outcome,) = _sweep([experiment], seed, out, workers, force)
     if outcome.record is None:
         raise outcome.problem
     if as_json:
@@ -92,14 +116,16 @@ def reproduce(
     seed: Seed = 0,
     out: Out = Path("results"),
     workers: Workers = 2,
+    force: Force = False,
 ) -> None:
     """Run every experiment (with --tour, the headline claims) and write OUT/report.html."""
     from haarflow.runs import discovery
 
     mode = _mode(tour, quick, full)
     entries = discovery.select(only, tour=mode == "tour")
-    from haarflow.runs import report, words
+    from haarflow.runs import machine, report, words
 
+    machine.prepare()
     experiments = [getattr(discovery.load(entry.name), mode)() for entry in entries]
     sections: list[report.Section] = []
     missing = {experiment.name: "not finished yet." for experiment in experiments}
@@ -112,7 +138,7 @@ def reproduce(
             sections.append(outcome.section)
         report.write(out, sections, missing)
 
-    outcomes = _sweep(experiments, seed, out, workers, ended)
+    outcomes = _sweep(experiments, seed, out, workers, force, ended)
     words.print_verdicts([outcome.record for outcome in outcomes if outcome.record])
     for complaint in [*(line for part in sections for line in part.complaints), *missing.values()]:
         typer.echo(complaint, err=True)
@@ -130,6 +156,7 @@ def sweep(
     out: Out = Path("results"),
     workers: Workers = 2,
     as_json: Json = False,
+    force: Force = False,
 ) -> None:
     """Run every combination of the values in a file, and write OUT/report.html."""
     from haarflow.errors import one_of
@@ -141,7 +168,7 @@ def sweep(
     from haarflow.runs import sweep as sweeping
 
     machine.prepare()
-    jobs = plan.jobs(config, out)
+    jobs = plan.jobs(config, out, force=force)
     with progress.watcher(len(jobs)) as watch:
         crew = _cluster(workers, scheduler, watch) if engine == "dask" else None
         outcomes = sweeping.sweep(jobs, count=workers, watch=watch, crew=crew)
@@ -212,11 +239,10 @@ def _mode(tour: bool, quick: bool, full: bool) -> str:
     return chosen[0] if chosen else "quick"
 
 
-def _sweep(experiments: list[Any], seed: int, out: Path, workers: int, after: Any = None) -> list[Any]:
-    from haarflow.runs import machine, progress, sweep
+def _sweep(experiments: list[Any], seed: int, out: Path, workers: int, force: bool, after: Any = None) -> list[Any]:
+    from haarflow.runs import progress, sweep
 
-    machine.prepare()
-    jobs = [sweep.job(experiment, seed, out) for experiment in experiments]
+    jobs = [sweep.job(experiment, seed, out, force=force) for experiment in experiments]
     with progress.watcher(len(jobs)) as watch:
         options = {"after": after, "draw": True} if after else {}
         return sweep.sweep(jobs, count=workers, watch=watch, **options)
@@ -230,7 +256,7 @@ def main() -> None:
 def answer(arguments: list[str]) -> int:
     """The exit code of a command line."""
     try:
-        code = _list_at_once(arguments) or app(arguments, prog_name="haarflow", standalone_mode=False)
+        code = _at_once(arguments) or app(arguments, prog_name="haarflow", standalone_mode=False)
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         return code if type(code) is int else HOLDS
@@ -245,12 +271,15 @@ def answer(arguments: list[str]) -> int:
         return _complain(*_unexpected(error))
 
 
-def _list_at_once(arguments: list[str]) -> bool:
-    """Answer a plain `list` without the option parser, whose loading takes longer than the answer."""
-    plain = arguments[:1] == ["list"] and arguments[1:] in ([], ["--json"])
-    if plain:
+def _at_once(arguments: list[str]) -> bool:
+    """Answer nothing at all, or a plain `list`, without the option parser: loading it takes longer than the answer."""
+    if not arguments:
+        typer.echo(START)
+    elif arguments in (["list"], ["list", "--json"]):
         list_(as_json=len(arguments) == 2)
-    return plain
+    else:
+        return False
+    return True
 
 
 def _unexpected(error: Exception) -> tuple[str, int]:

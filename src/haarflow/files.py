@@ -1,13 +1,21 @@
-"""Files that are whole or absent: nothing is ever half-written."""
+"""Files that are whole or absent: nothing is ever half-written, and what a killed writer leaves is tidied."""
 
+import contextlib
 import os
+import platform
+import re
 import tempfile
+import time
+import zlib
 from pathlib import Path
+
+DAY = 24 * 3600.0
 
 
 def write_whole(path: Path, content: bytes):
     """Put the content at the path in one move: readers see the old file or the new one, never a part."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    tidy_leftovers(path)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{_machine()}-{os.getpid()}-")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -17,3 +25,29 @@ def write_whole(path: Path, content: bytes):
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def tidy_leftovers(path: Path) -> None:
+    """Remove what writers of this path that were killed have left beside it; those that still write are left alone."""
+    with contextlib.suppress(OSError):
+        for other in path.parent.iterdir():
+            if other.name.startswith(f".{path.name}.") and _is_stale(other):
+                other.unlink(missing_ok=True)
+
+
+def _is_stale(temporary: Path) -> bool:
+    """Whether its writer, a process of this machine, has ended; of one elsewhere, whether a day has gone."""
+    writer = re.search(r"\.([0-9a-f]{8})-(\d+)-\w+$", temporary.name)
+    if writer is None or writer[1] != _machine() or os.name != "posix":
+        return time.time() - temporary.stat().st_mtime > DAY
+    try:
+        os.kill(int(writer[2]), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _machine() -> str:
+    return f"{zlib.crc32(platform.node().encode()):08x}"

@@ -43,8 +43,11 @@ def test_a_run_in_json_is_one_object_with_the_promised_keys(tmp_path, capsys):
     words = ["run", "coin-mean", "--json", "--workers", "0", "--out", str(tmp_path), "--seed", "3"]
     assert answer(words) == 0
     said = json.loads(capsys.readouterr().out)
-    keys = {"experiment", "claim", "source", "config", "verdicts", "figures", "seconds", "memory", "record"}
-    assert set(said) == keys
+    keys = {"experiment", "claim", "source", "config", "seed", "verdicts", "evidence", "figures"}
+    assert set(said) == keys | {"seconds", "memory", "record"}
+    assert said["seed"] == 3
+    (known,) = said["evidence"].values()
+    assert known == {"value": said["figures"]["slope"], "wanted": "between -0.8 and -0.2"}
     assert said["experiment"] == "coin-mean"
     assert said["claim"] == "The mean of n coins errs like `n^-1/2`."
     assert said["source"] == "Bernoulli, Ars Conjectandi, 1713."

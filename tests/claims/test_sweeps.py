@@ -15,6 +15,7 @@ import pytest
 from haarflow.cli import answer
 from haarflow.errors import Refusal
 from haarflow.runs import cluster, discovery, ledger, machine, plan
+from haarflow.runs.source import source
 
 TESTS = Path(__file__).parents[1]
 COINS = """
@@ -101,6 +102,20 @@ def test_a_sweep_leaves_ordinary_records_and_a_report_and_resumes(written, tmp_p
     assert records(tmp_path / "alone").items() <= first.items()
 
 
+@pytest.mark.parametrize(("hard", "code"), [(4096, 1), (100, 2)])
+def test_a_sweep_may_have_more_runs_than_files_are_open_at_once(written, tmp_path, hard, code):
+    seeds = list(range(50))
+    file = written(f'experiment = "broken"\nseeds = {seeds}')
+    limit = f"import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (40, {hard}))"
+    words = ["sweep", str(file), "--workers", "0", "--json", "--out", str(tmp_path / "out")]
+    script = f"{limit}; from haarflow.cli import answer; sys.exit(answer({words}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert len(json.loads(done.stdout or "[]")) == (50 if code == 1 else 0)
+    if code == 2:
+        assert "this system allows 100 at once and 306 are needed. Write several smaller sweeps." in done.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -147,7 +162,13 @@ def test_what_comes_back_from_afar_is_kept_or_becomes_a_sentence(tmp_path, monke
     monkeypatch.setattr(cluster, "_ready", lambda: None)
     back = cluster.far_part("slow-parts", '{"count": 1, "wait": 0.0}', 0, "part 0")
     cluster._keep(back, "slow-parts", "part 0", tmp_path)
-    assert isinstance(ledger.read_part(tmp_path, "part 0", machine.versions()), tuple)
+    code = source(discovery.load("slow-parts")).computes
+    assert isinstance(ledger.read_part(tmp_path, "part 0", machine.versions(), code), tuple)
+    assert "code has changed" in ledger.read_part(tmp_path, "part 0", machine.versions(), "other")
+    with pytest.raises(
+        Refusal, match=r"experiment's file of the machine that asks; that of slow-parts is another there"
+    ):
+        cluster._keep({**back, "measured": {**back["measured"], "code": "other"}}, "slow-parts", "part 0", tmp_path)
     back["measured"]["versions"] = {**machine.versions(), "jax": "0.0"}
     with pytest.raises(Refusal, match=r"got jax 0\.0 there and .* here\. Install the same on all"):
         cluster._keep(back, "slow-parts", "part 0", tmp_path)

@@ -11,6 +11,7 @@ import pytest
 
 from haarflow.cli import answer
 from haarflow.runs import discovery, ledger, machine, sweep
+from haarflow.runs.source import source
 
 TOYS = Path(__file__).parents[1] / "toys"
 
@@ -166,13 +167,14 @@ def test_a_record_whose_arrays_are_gone(refused, record):
     assert "arrays.npz is missing" in refused("report", record.path.parents[1])
 
 
-@pytest.mark.parametrize("fault", ["truncated", "changed", "swapped", "versions"])
+@pytest.mark.parametrize("fault", ["truncated", "changed", "swapped", "versions", "code"])
 def test_a_damaged_part_is_run_again_and_says_so(tmp_path, capsys, record, fault):
     experiment, out = discovery.load("coin-mean")(), tmp_path / "again"
     job = sweep.job(experiment, 0, out)
     errors = record.arrays()["error"][:, 0]
     versions = {**machine.versions(), **({"jax": "0.0"} if fault == "versions" else {})}
-    ledger.write_part(job.home, "n=10", {"error": errors}, versions=versions, seconds={"compile": 0, "run": 0})
+    facts = {"versions": versions, "code": "other" if fault == "code" else source(type(experiment)).computes}
+    ledger.write_part(job.home, "n=10", {"error": errors}, seconds={"compile": 0, "run": 0}, **facts)
     path = ledger.part_path(job.home, "n=10")
     content = path.read_bytes()
     if fault == "truncated":
@@ -182,7 +184,8 @@ def test_a_damaged_part_is_run_again_and_says_so(tmp_path, capsys, record, fault
     if fault == "swapped":
         path.write_bytes(content.partition(b"\n")[0] + b"\n" + ledger.pack({"error": errors + 1.0}))
     assert answer(["run", "coin-mean", "--workers", "0", "--out", str(out)]) == 0
-    assert "the part 'n=10' runs again, because it" in capsys.readouterr().err
+    reason = "the experiment's code has changed" if fault == "code" else "it"
+    assert f"the part 'n=10' runs again, because {reason}" in capsys.readouterr().err
     for name in ("record.json", "arrays.npz"):
         assert (job.home / name).read_bytes() == (record.path / name).read_bytes()
 

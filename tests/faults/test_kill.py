@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from haarflow.files import write_whole
+
 TOYS = Path(__file__).parents[1] / "toys"
 HEARING = """
 import signal
@@ -88,6 +90,70 @@ def test_reproduce_killed_twenty_times_resumes_to_the_same_bytes(tmp_path):
     assert killed == 20
     assert records(tmp_path / "killed") == records(tmp_path / "calm")
     assert records(tmp_path / "calm")
+
+
+WRITING = """
+import os, signal, sys
+from pathlib import Path
+from haarflow import files
+os.replace = lambda *_: os.kill(os.getpid(), getattr(signal, sys.argv[2]))
+files.write_whole(Path(sys.argv[1]), b"half")
+"""
+
+
+def _write(path, how):
+    """A process that is killed (or stopped) after it has written a file and before it is in its place."""
+    return subprocess.Popen([sys.executable, "-c", WRITING, str(path), how])
+
+
+def test_what_a_killed_writer_leaves_is_tidied_by_the_next_command(tmp_path):
+    env = environment(tmp_path, HAARFLOW_EXPERIMENTS=str(TOYS))
+    words = [
+        "run",
+        "slow-parts",
+        "--set",
+        "count=1",
+        "--set",
+        "wait=0.0",
+        "--workers",
+        "0",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    finish(words, env)
+    report = tmp_path / "out" / "report.html"
+    assert _write(report, "SIGKILL").wait() == -signal.SIGKILL
+    (left,) = report.parent.glob(".report.html.*")
+    assert not report.exists()
+    finish(words, env)
+    assert not left.exists()
+    _write(report, "SIGKILL").wait()
+    finish(["report", str(report.parent)], env)
+    assert not list(report.parent.glob(".report.html.*"))
+    assert report.exists()
+
+
+def test_what_a_live_writer_has_begun_is_left_alone(tmp_path):
+    path = tmp_path / "report.html"
+    with _write(path, "SIGSTOP") as process:
+        deadline = time.monotonic() + 30
+        while not list(tmp_path.glob(".report.html.*")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        write_whole(path, b"whole")
+        (left,) = tmp_path.glob(".report.html.*")
+        process.kill()
+        process.wait()
+    old, young, other = (tmp_path / f".{name}" for name in ("report.html.old", "report.html.young", "record.json.old"))
+    for file in (old, young, other):
+        file.write_text("")
+    os.utime(old, (0, 0))
+    os.utime(other, (0, 0))
+    write_whole(path, b"whole again")
+    assert not left.exists()
+    assert not old.exists()
+    assert young.exists()
+    assert other.exists()
+    assert path.read_bytes() == b"whole again"
 
 
 def _alive(pid):

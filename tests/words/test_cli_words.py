@@ -23,7 +23,9 @@ def toys(monkeypatch):
     monkeypatch.setenv(discovery.EXTRA, str(TOYS))
 
 
-@pytest.mark.parametrize("words", [["--help"], ["list"], ["list", "--json"], ["run", "--help"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [[], ["--help"], ["--version"], ["list"], ["list", "--json"], ["run", "--help"]], ids=" ".join
+)
 def test_light_commands_load_nothing_heavy(words):
     script = f"import sys; from haarflow.cli import answer; answer({words}); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -90,8 +92,30 @@ def test_a_docstring_is_a_claim_a_source_and_notes():
     assert words == {"claim": "A claim of two lines.", "source": "a paper, section 2.", "notes": "A note."}
 
 
-def test_the_help_without_a_command_is_help(capsys):
-    answer([])
+def test_without_a_command_it_says_where_to_start(capsys):
+    assert answer([]) == 0
     said = capsys.readouterr()
-    assert "reproduce" in said.out + said.err
-    assert "Traceback" not in said.err
+    assert said.err == ""
+    for command in (
+        "haarflow list",
+        "haarflow run NAME",
+        "haarflow reproduce --tour",
+        "haarflow --help",
+        "docs/index.md",
+    ):
+        assert command in said.out
+    assert said.out.rstrip().endswith(".")
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    import haarflow
+
+    assert answer(["--version"]) == 0
+    assert capsys.readouterr().out == f"haarflow {haarflow.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["run", "reproduce", "sweep"])
+def test_force_is_explained_where_it_is_taken(command, capsys):
+    assert answer([command, "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "--force Compute although there is a record, and whatever it costs." in said

@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import haarflow
+
 SOURCE = Path(__file__).parents[2] / "src" / "haarflow"
 ROOMS = [
     "algebra",
@@ -18,7 +22,7 @@ ROOMS = [
     "lab",
     "cli",
 ]
-EVERYWHERE = {"errors", "files", "members", "settling"}
+EVERYWHERE = {"doors", "errors", "files", "identity", "members", "settling"}
 LAZY = {"ot", "sklearn", "diffrax", "sympy", "optax", "matplotlib", "rich", "dask", "distributed", "torch"}
 BANNED = {"pickle", "yaml", "dill", "urllib", "requests", "socket"}
 
@@ -55,3 +59,53 @@ def test_the_command_line_starts_without_jax():
     code = "import sys, haarflow.cli; print(sorted({'jax', 'matplotlib', 'scipy', 'numpy'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def fresh(code):
+    """What a Python process of its own prints."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_every_public_name_loads_and_is_found_once():
+    for name in dir(haarflow):
+        assert getattr(haarflow, name).__name__ == name
+        assert vars(haarflow)[name] is getattr(haarflow, name)
+    assert not [name for name in dir(haarflow) if (SOURCE / f"{name}.py").exists() or (SOURCE / name).exists()]
+
+
+def test_a_star_gives_the_names_of_the_stub_and_no_stranger():
+    code = "before = set(globals()) | {'before'}\nfrom haarflow import *\nprint(*sorted(set(globals()) - before))"
+    assert fresh(code).split() == dir(haarflow)
+    assert fresh("import haarflow; print(haarflow.Path.__module__)").startswith("haarflow.dynamics.")
+    assert fresh("import haarflow; print(*[name for name in vars(haarflow) if name[0] != '_'])") == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("Cyclik", "haarflow has no Cyclik; did you mean Cyclic?"),
+        ("symetric", "haarflow has no symetric; did you mean Symmetric or symmetrise or symmetries?"),
+        ("qqqq", "haarflow has no qqqq; dir(haarflow) lists what it has."),
+    ],
+)
+def test_a_misspelt_name_is_answered_by_the_nearest(name, sentence):
+    with pytest.raises(AttributeError) as refused:
+        getattr(haarflow, name)
+    assert str(refused.value) == sentence
+    assert len(sentence) < 100
+
+
+def test_members_do_not_depend_on_what_was_imported_before():
+    code = """
+import jax
+from haarflow.members import concrete, members
+from haarflow.dynamics.fields import Field
+{}
+jax.config.update("jax_enable_x64", True)
+examples = members(Field)
+print(*[f"{{kind.__module__}}.{{kind.__name__}}" for kind in concrete(Field)], len(examples))
+"""
+    alone = fresh(code.format(""))
+    assert "haarflow.practice.escape.Held" in alone
+    crowded = "import haarflow.practice.escape, haarflow.experiments.reduced\nclass Own(Field): __module__ = 'own'"
+    assert fresh(code.format(crowded)) == alone

@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
 
@@ -15,12 +13,3 @@ def test_the_example_prints_what_the_readme_says():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == printed
     assert len([line for line in code.splitlines() if line.strip()]) <= 12
-
-
-def test_every_public_name_loads():
-    import haarflow
-
-    for name in dir(haarflow):
-        assert getattr(haarflow, name).__name__ == name
-    with pytest.raises(AttributeError, match="haarflow has no Cyclops; it has Adaptive, Alternating"):
-        haarflow.Cyclops  # noqa: B018

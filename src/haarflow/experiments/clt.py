@@ -25,7 +25,7 @@ from haarflow.learning.risks import Functional, Penalty
 from haarflow.learning.sphere import ReluLimit, ReluRisk, known_and_rest, relu_kernel
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
-from haarflow.runs.experiment import Count, Experiment, Panel, Positive, below, between
+from haarflow.runs.experiment import Count, Experiment, Horizon, Panel, Positive, Step, below, between
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import slope
 
@@ -81,8 +81,8 @@ class Clt(Experiment):
     pairs: Count = 128
     runs: Count = 20
     penalty: Positive = 0.01
-    dt: Positive = 0.2
-    horizon: Positive = 40.0
+    dt: Step = 0.2
+    horizon: Horizon = 40.0
     fault: Literal["none", "start level", "run average", "half noise"] = "none"
 
     @classmethod

@@ -11,14 +11,14 @@ from pydantic import Field
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
+from haarflow.experiments._students import neuron
 from haarflow.learning.data import Sample
 from haarflow.learning.optima import optimum
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.sphere import ReluRisk, relu_distance, relu_split
 from haarflow.measures.clouds import Cloud, stack, uniform
 from haarflow.measures.distances import generator
-from haarflow.models.units import Custom
-from haarflow.runs.experiment import Count, Experiment, Panel, Positive, above, below
+from haarflow.runs.experiment import Count, Experiment, Panel, Positive, above, below, stream
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import slope
 
@@ -39,7 +39,7 @@ def _neurons(outputs: np.ndarray, ways: np.ndarray) -> np.ndarray:
     return np.concatenate([np.sign(outputs)[:, None] * size, size * ways], axis=1)
 
 
-UNIT = Custom(lambda theta, x: theta[:1] * jax.nn.relu(theta[1:] @ x), 3, 2, 1, lambda on_x, on_y: on_x)
+UNIT = neuron(2)
 TRUTH = uniform(_neurons(np.array([5.0, -4.0, 4.0, -3.0]), _ways([3, 17, 30, 46])))
 NORM = 4.0  # of the truth: the mean of |a||w|
 ATOMS = np.concatenate(
@@ -134,7 +134,7 @@ class Generalisation(Experiment):
 
     def train(self, key, samples: list[Drawn], n: int, penalty: float) -> list[Cloud]:
         """Descent of n neurons on each sample, from even directions, turned at random, for each sign."""
-        random = generator(jax.random.fold_in(key, n))
+        random = generator(stream(key, "start", n))
         starts = [self._start(random, n) for _ in samples]
         fields = [Descend(_objective(sample, penalty)) for sample in samples]
         keys = jax.random.split(key, len(samples))

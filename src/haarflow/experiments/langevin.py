@@ -26,7 +26,7 @@ from haarflow.learning.risks import Functional, Penalty, Risk
 from haarflow.measures.clouds import Cloud, stack, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.units import network
-from haarflow.runs.experiment import Check, Count, Experiment, Panel, Positive, below, between
+from haarflow.runs.experiment import Check, Count, Experiment, Horizon, Panel, Positive, Step, below, between
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import slope
 
@@ -64,8 +64,8 @@ class Langevin(Experiment):
     temperature: Positive = 0.2
     cells: Count = 240
     particles: Count = 60000
-    dt: Positive = 0.01
-    horizon: Positive = 16.0
+    dt: Step = 0.01
+    horizon: Horizon = 16.0
     sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (32, 128, 512)
     repetitions: Count = 64
     fault: Literal["none", "printed noise", "printed decay"] = "none"
@@ -162,8 +162,8 @@ class Langevin(Experiment):
         path = fokker_planck(energy, grid, start, temperature=beta, dt=self.dt, steps=steps, every=steps // 80)
         tell(0.7)
         rows = np.array([self._sandwich(energy, grid, grid.law(weights), best) for weights in path.weights])
-        draws = generator(key).gamma(0.5, size=(20, 6))
-        centres = generator(key).uniform(-2.5, 2.5, size=(20, 6))
+        draw = generator(key)
+        draws, centres = draw.gamma(0.5, size=(20, 6)), draw.uniform(-2.5, 2.5, size=(20, 6))
         masses = np.exp(-2 * (grid.centres[None, :, 0, None] - centres[:, None]) ** 2) @ draws[:, :, None]
         drawn = np.array([self._sandwich(energy, grid, grid.law(mass), best) for mass in masses[..., 0]])
         fit = energy.parts[0]  # pyright: ignore[reportAttributeAccessIssue]

@@ -29,7 +29,7 @@ from haarflow.models.kernels import (
     tangent_kernel,
 )
 from haarflow.models.units import Dense
-from haarflow.runs.experiment import Count, Experiment, Panel, Positive, above, below, between
+from haarflow.runs.experiment import Count, Experiment, Horizon, Panel, Positive, above, below, between, stream
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import slope
 
@@ -75,10 +75,10 @@ class LazyActive(Experiment):
     n: Count = 60
     widths: Widths = (64, 256, 1024)
     runs: Count = 16
-    horizon: Positive = 10.0
+    horizon: Horizon = 10.0
     dims: Sizes = (20, 40, 80)
     students: Widths = (4, 16, 64, 256)
-    patience: Positive = 50.0
+    patience: Horizon = 50.0
     kernel_dims: Sizes = (50, 100, 200)
     ridge: Positive = 1e-3
     single_dims: Sizes = (20, 40, 80, 160)
@@ -107,9 +107,7 @@ class LazyActive(Experiment):
         """Displacements and the distance to the linearised model, (runs, scales), at one width."""
         draw = generator(jax.random.fold_in(key, 1))
         sample, new = _sample(draw, self.n, self.d), np.sqrt(self.d) * unit_vectors(draw, (200, self.d))
-        starts = uniform(
-            np.stack([_start(generator(jax.random.fold_in(key, m + r)), m, self.d) for r in range(self.runs)])
-        )
+        starts = uniform(np.stack([_start(generator(stream(key, "start", m, r)), m, self.d) for r in range(self.runs)]))
         unit, fields, clouds = neuron(self.d), {}, {}
         tangent = Linearised(unit)
         for name, gamma in SCALES.items():

@@ -23,12 +23,12 @@ from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import uniform
 from haarflow.measures.distances import generator
 from haarflow.models.units import Quadratic
-from haarflow.runs.experiment import Count, Experiment, Panel, Positive, below, between
+from haarflow.runs.experiment import Count, Experiment, Horizon, Panel, Positive, Step, below, between
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import Slope, slope
 
 Sizes = Annotated[tuple[Count, ...], Field(min_length=2)]
-Steps = Annotated[tuple[Positive, ...], Field(min_length=2)]
+Steps = Annotated[tuple[Step, ...], Field(min_length=2)]
 
 D = 4
 TARGET, START = np.diag([1.0, 0.5, 0.25, 0.0]), np.eye(D) / 4
@@ -74,7 +74,7 @@ class Propagation(Experiment):
     batch: Count = 4
     sample: Count = 100
     ratio: Positive = 0.2
-    horizon: Positive = 0.8
+    horizon: Horizon = 0.8
     fault: Literal["none", "square loss", "wide start"] = "none"
 
     @classmethod

@@ -18,7 +18,7 @@ from haarflow.learning.symmetry import average
 from haarflow.measures.clouds import Cloud
 from haarflow.measures.distances import generator
 from haarflow.models.units import Dense, network
-from haarflow.runs.experiment import Count, Experiment, NonNegative, Panel, below, between
+from haarflow.runs.experiment import Count, Experiment, NonNegative, Panel, below, between, stream
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import Slope, slope
 
@@ -142,7 +142,7 @@ class Rates(Experiment):
         teacher = Teacher(unit, published.teacher_cloud("weak"), self._most, scale=published.SCALE)
         fields = _lanes(published.repeated(teacher, batch), unit, self.tau)
         scheme, steps = _optimiser(optimiser), max(1, round(COUNT * STEPS[setting] / step))
-        xs = generator(jax.random.fold_in(key, 12)).normal(size=(self.inputs, 2)) * published.SCALE
+        xs = generator(stream(key, "inputs")).normal(size=(self.inputs, 2)) * published.SCALE
         starts = _starts(jax.random.fold_in(key, n), len(keys), n, max(n, self.particles))
         found = []
         for some in np.split(np.arange(len(keys)), _blocks(len(keys), n)):

@@ -24,7 +24,7 @@ from haarflow.learning.sphere import ReluRisk, known_and_rest
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.units import Dense, network
-from haarflow.runs.experiment import Count, Experiment, Positive, below, between
+from haarflow.runs.experiment import Count, Experiment, Horizon, Positive, Step, below, between
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import slope
 
@@ -64,18 +64,18 @@ class Reduced(Experiment):
 
     d: Count = 40
     width: Annotated[int, Field(ge=4, multiple_of=4)] = 1600
-    horizon: Positive = 10.0
-    late: Positive = 200.0
+    horizon: Horizon = 10.0
+    late: Horizon = 200.0
     dims: Sizes = (10, 20, 40, 80, 160)
     neurons: Sizes = (2, 8, 64)
     runs: Count = 12
-    rate: Positive = 0.25
+    rate: Step = 0.25
     refinements: Annotated[int, Field(ge=2)] = 3
     deltas: tuple[Positive, ...] = (0.2, 0.4, 0.6)
     gaussian_width: Count = 1600
     gaussian_d: Count = 40
     batch: Count = 50
-    dt: Positive = 0.001
+    dt: Step = 0.001
     fault: Literal["none", "printed"] = "none"
 
     @classmethod

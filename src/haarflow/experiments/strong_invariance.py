@@ -17,7 +17,7 @@ from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.symmetry import close
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.invariance import si_distance, si_rmd
-from haarflow.runs.experiment import Count, Experiment, NonNegative, Panel, Positive, below, between
+from haarflow.runs.experiment import Count, Experiment, Horizon, NonNegative, Panel, Step, below, between, stream
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import slope
 
@@ -55,16 +55,16 @@ class StrongInvariance(Experiment):
 
     sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (5, 10, 50, 100)
     repetitions: Count = 10
-    alpha: Positive = 50.0
+    alpha: Step = 50.0
     tau: NonNegative = 1e-4
     temperature: NonNegative = 1e-6
     batch: Count = 20
     horizon: Count = 20
     single: tuple[Count, ...] = (50,)
-    escape_time: Positive = 5.0
+    escape_time: Horizon = 5.0
     escape_repetitions: Count = 144
     escape_sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (100, 200, 400, 800, 1600, 3200)
-    escape_steps: Annotated[tuple[Positive, ...], Field(min_length=2)] = (1 / 8, 1 / 16, 1 / 32, 1 / 64)
+    escape_steps: Annotated[tuple[Step, ...], Field(min_length=2)] = (1 / 8, 1 / 16, 1 / 32, 1 / 64)
     escape_batches: Annotated[tuple[Count, ...], Field(min_length=2)] = (5, 10, 20)
 
     @classmethod
@@ -143,7 +143,7 @@ class StrongInvariance(Experiment):
 
     def escape(self, key, n: int, step: float, batch: int, share: int = 1) -> np.ndarray:
         """W2² between the plain cloud and E^G at the escape time, for the equivariant teacher: (repetitions,)."""
-        keys = jax.random.split(jax.random.fold_in(key, 7), self.escape_repetitions)[::share]
+        keys = jax.random.split(stream(key, "escape"), self.escape_repetitions)[::share]
         data = published.repeated(published.task("weak", self.batch), batch)
         field = published.fields(data, self.tau)["vanilla"]
         scheme = published.steppers(self.temperature, projected=True)["vanilla"]

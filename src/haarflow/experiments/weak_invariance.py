@@ -17,7 +17,7 @@ from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.symmetry import close
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.invariance import wi_bounds, wi_distance
-from haarflow.runs.experiment import Count, Experiment, NonNegative, Panel, Positive, below, between
+from haarflow.runs.experiment import Count, Experiment, Horizon, NonNegative, Panel, Positive, below, between
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import Slope, slope
 
@@ -58,7 +58,7 @@ class WeakInvariance(Experiment):
     tau: NonNegative = 1e-4
     temperature: NonNegative = 1e-6
     batch: Count = 20
-    horizon: Positive = 0.5
+    horizon: Horizon = 0.5
     augmentation: Literal["exact", "random"] = "random"
     inputs: Count = 500
     exact_up_to: Count = 100

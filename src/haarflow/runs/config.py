@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from haarflow.errors import Refusal, one_of
+from haarflow.runs.cost import affordable
 from haarflow.runs.discovery import nearest
 from haarflow.runs.experiment import Experiment
 
@@ -57,7 +58,7 @@ def command_of(experiment: Experiment, seed: int) -> str:
     """The shortest command line that makes this record."""
     kind, config = type(experiment), experiment.model_dump(mode="json")
     commands = [_command(kind.name, config, mode, getattr(kind, mode)(), seed) for mode in ("quick", "full", "tour")]
-    return min(commands, key=lambda command: command.count(" --set "))
+    return min(commands, key=lambda command: command.count(" --set ")) + " --force" * (not affordable(experiment))
 
 
 def _command(name: str, config: dict[str, Any], mode: str, base: Experiment, seed: int) -> str:

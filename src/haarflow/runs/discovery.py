@@ -10,7 +10,10 @@ import os
 import sys
 import zlib
 from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from haarflow.errors import Refusal
@@ -61,7 +64,7 @@ def catalogue() -> dict[str, Entry]:
     found: dict[str, Entry] = {}
     for folder, package in _folders():
         for path in sorted(folder.glob("[!_]*.py")):
-            entry = _read(path, package)
+            entry = _read(path, package, path.stat().st_mtime_ns)
             if entry and entry.name in found:
                 raise Refusal(
                     f"An experiment is named after its file, once; got {entry.name} twice, "
@@ -102,13 +105,17 @@ def nearest(word: str, choices: list[str]) -> str:
 
 
 def load(name: str) -> Any:
-    """The Experiment class of that name; this imports its file."""
+    """The Experiment class of that name; this imports its file, anew if a file of your own has changed since."""
     entry = find(name)
-    module = sys.modules.get(entry.module) or _import(entry)
+    module = sys.modules.get(entry.module)
+    if module is None or _changed(entry.module):
+        module = _import(entry)
     from haarflow.runs.experiment import Experiment
+    from haarflow.runs.source import source
 
     for value in vars(module).values():
         if isinstance(value, type) and issubclass(value, Experiment) and value.__module__ == entry.module:
+            source(value)  # its code is what its files say now
             return value
     raise Refusal(f"An experiment file defines a subclass of Experiment; {entry.path} does not.")
 
@@ -131,24 +138,48 @@ def _matches(entry: Entry, pattern: str) -> bool:
     return any(fnmatch.fnmatch(name, pattern) for name in (entry.name, entry.full_name))
 
 
+class Fresh(SourceFileLoader):
+    """Runs what a file says, never bytecode kept from before: two edits within a second are two programs."""
+
+    def get_code(self, fullname: str) -> Any:
+        """The file, compiled."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+_imported: dict[str, dict[Path, int]] = {}  # the files behind each module of your own, and when they were changed
+
+
+def _changed(module: str) -> bool:
+    """Whether a file behind a module of your own has changed since it was imported."""
+    return any(not path.exists() or path.stat().st_mtime_ns != then for path, then in _imported.get(module, {}).items())
+
+
 def _import(entry: Entry) -> Any:
     if entry.module.startswith("haarflow."):
         return importlib.import_module(entry.module)
-    spec = importlib.util.spec_from_file_location(entry.module, entry.path)
-    if spec is None or spec.loader is None:
-        raise Refusal(f"An experiment is a Python file; {entry.path} cannot be imported.")
-    module = importlib.util.module_from_spec(spec)
+    package, _, _ = entry.module.partition(".")
+    for name in [name for name in sys.modules if name == entry.module or name.startswith(f"{package}._")]:
+        del sys.modules[name]
+    sys.modules[package] = ModuleType(package)  # so that `from . import _shared` finds the files beside it
+    sys.modules[package].__path__ = [str(entry.path.parent)]
+    spec = importlib.util.spec_from_loader(entry.module, Fresh(entry.module, str(entry.path)))
+    module = importlib.util.module_from_spec(spec)  # pyright: ignore[reportArgumentType]
     sys.modules[entry.module] = module
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
+        spec.loader.exec_module(module)  # pyright: ignore[reportOptionalMemberAccess]
+    except (Exception, SystemExit) as error:
         del sys.modules[entry.module]
         words = f"{type(error).__name__}: {error}"
         raise Refusal(f"An experiment is a Python file; {entry.path} cannot be imported ({words}).") from error
+    from haarflow.runs.source import files
+
+    _imported[entry.module] = {path: path.stat().st_mtime_ns for path in files(entry.path)}
     return module
 
 
-def _read(path: Path, package: str) -> Entry | None:
+@cache
+def _read(path: Path, package: str, changed: int) -> Entry | None:
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, UnicodeDecodeError, OSError) as error:

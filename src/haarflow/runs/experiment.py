@@ -1,19 +1,32 @@
 """An experiment: its fields are the config, its docstring is the claim, its methods make and judge data."""
 
+import contextlib
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from haarflow.errors import Refusal
 from haarflow.runs.discovery import named, read_docstring
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+
+@dataclass(frozen=True)
+class Work:
+    """Says in a setting's type that the work grows like this power of it; of whole numbers it is known."""
+
+    power: int
+
+
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
+Horizon = Annotated[float, Field(gt=0), Work(1)]  # a time to run for
+Step = Annotated[float, Field(gt=0), Work(-1)]  # a time that each step makes
 
 
 class Check(NamedTuple):
@@ -24,19 +37,49 @@ class Check(NamedTuple):
     wanted: str
 
 
-def below(value: Any, bound: float) -> Check:
-    """Holds when value < bound; never when value is not a number."""
-    return Check(bool(value < bound), float(value), f"below {bound:g}")
+def below(value: Any, bound: Any) -> Check:
+    """Holds when value < bound; never when one of them is nan."""
+    value, bound = _number("below", value), _number("below", bound)
+    return Check(value < bound, value, f"below {bound:g}")
 
 
-def above(value: Any, bound: float) -> Check:
-    """Holds when value > bound; never when value is not a number."""
-    return Check(bool(value > bound), float(value), f"above {bound:g}")
+def above(value: Any, bound: Any) -> Check:
+    """Holds when value > bound; never when one of them is nan."""
+    value, bound = _number("above", value), _number("above", bound)
+    return Check(value > bound, value, f"above {bound:g}")
 
 
-def between(value: Any, low: float, high: float) -> Check:
-    """Holds when low < value < high; never when value is not a number."""
-    return Check(bool(low < value < high), float(value), f"between {low:g} and {high:g}")
+def between(value: Any, low: Any, high: Any) -> Check:
+    """Holds when low < value < high; never when one of them is nan."""
+    value, low, high = (_number("between", one) for one in (value, low, high))
+    if low >= high:
+        raise Refusal(
+            f"between(value, low, high) has low < high; got {low:g} and {high:g}. Write the smaller of the two first."
+        )
+    return Check(low < value < high, value, f"between {low:g} and {high:g}")
+
+
+def _number(owner: str, value: Any) -> float:
+    """One real number of any type, nan and infinity among them."""
+    import numpy as np
+
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        found = np.asarray(value)
+        if found.ndim == 0 and found.dtype.kind in "fiu":
+            return float(found)
+    from haarflow.doors import said
+
+    got = "True or False" if isinstance(value, bool) else said(value)
+    raise Refusal(f"{owner} judges one number; got {got}. Write for example {owner}(errors.max(), ...).")
+
+
+def stream(key: Any, name: str, *numbers: int) -> Any:
+    """A key of its own for every name and numbers, so that what is drawn for one purpose meets no other."""
+    import jax
+
+    for number in (zlib.crc32(name.encode()), *numbers):
+        key = jax.random.fold_in(key, number)
+    return key
 
 
 @dataclass(frozen=True)

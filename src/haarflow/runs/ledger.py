@@ -1,9 +1,10 @@
 """Records on disk: written whole or not at all, checked when read, never computed twice.
 
-A record is OUT/<name>/<digest>/ with record.json and arrays.npz, the same bytes whenever the same run is
-made with the same versions; timing.json holds what differs from run to run. Finished parts wait in parts/
-until the record is complete. One process at a time works on a record (an advisory lock that the system
-drops when its owner dies); where the file system has no locks the last writer wins, with the same content.
+A record is OUT/<name>/<digest>/ with record.json and arrays.npz, the same bytes whenever the same run is made with the
+same versions; timing.json holds what differs from run to run. Finished parts wait in parts/ until the record is
+complete. Records and parts say which code made them; by other code they are made anew. One process at a time works on a
+record (an advisory lock that the system drops when its owner dies); where the file system has no locks the last writer
+wins, with the same content.
 """
 
 import contextlib
@@ -130,7 +131,7 @@ class Record:
 
     def summary(self) -> dict[str, Any]:
         """What `--json` prints."""
-        keys = ("experiment", "claim", "source", "config", "verdicts", "figures")
+        keys = ("experiment", "claim", "source", "config", "seed", "verdicts", "evidence", "figures")
         measured = {"seconds": self.seconds, "memory": self.memory}
         return {**{key: self.facts[key] for key in keys}, **measured, "record": str(self.path)}
 
@@ -168,6 +169,7 @@ def write_record(home: Path, facts: dict[str, Any], arrays: Mapping[str, Any], t
     """Write the arrays, the timing and last the record.json that makes the record count; drop the parts."""
     content = pack(arrays)
     facts = {**facts, "arrays": {"sha256": sha256(content), "bytes": len(content)}}
+    (home / "record.json").unlink(missing_ok=True)
     write(home / "arrays.npz", content)
     write_json(home / "timing.json", timing)
     write_json(home / "record.json", {**facts, "checksum": sha256(canonical(facts))})
@@ -192,7 +194,9 @@ def keep_part(home: Path, part: str, content: bytes, **facts: Any) -> None:
     write(part_path(home, part), header + b"\n" + content)
 
 
-def read_part(home: Path, part: str, versions: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]] | str | None:
+def read_part(
+    home: Path, part: str, versions: Mapping[str, str], code: str
+) -> tuple[dict[str, Any], dict[str, Any]] | str | None:
     """A part's header and arrays; or why it must be run again; or None when it has not been run."""
     whole = _read(part_path(home, part))
     if whole is None:
@@ -204,15 +208,17 @@ def read_part(home: Path, part: str, versions: Mapping[str, str]) -> tuple[dict[
             return "its file is truncated or was changed"
         if facts["versions"] != dict(versions):
             return "it was made by other versions"
+        if facts["code"] != code:
+            return "the experiment's code has changed since"
         return facts, unpack(content)
     except (ValueError, KeyError, TypeError, zipfile.BadZipFile):
         return "its file is truncated or was changed"
 
 
-def tidy(home: Path) -> None:
+def tidy(home: Path, *, parts: bool = True) -> None:
     """Remove what a finished or killed run leaves: the parts of a finished record and half-written files."""
     leftovers = [*home.glob(".*.*"), *home.glob("parts/.*.*")]
-    if finished(home):
+    if parts and finished(home):
         shutil.rmtree(home / "parts", ignore_errors=True)
         leftovers.append(home / "failure.txt")
     for path in leftovers:
@@ -229,23 +235,33 @@ def lock(home: Path, busy: Any = None) -> Iterator[None]:
     except OSError as error:
         raise _refusal(home, error) from error
     with file:
-        _flock(file, busy)
+        if not _flock(file):
+            if busy:
+                busy()
+            _flock(file, wait=True)
         yield
 
 
-def _flock(file: Any, busy: Any) -> None:
+def tidy_unless_busy(home: Path) -> None:
+    """Tidy a finished record, unless it cannot be written or somebody is making it anew."""
+    with contextlib.suppress(OSError), open(home / ".lock", "ab") as file:
+        if _flock(file):
+            tidy(home)
+
+
+def _flock(file: Any, *, wait: bool = False) -> bool:
+    """Whether the lock is ours; where the system or the disk has no locks, the last writer wins."""
     try:
         import fcntl
-    except ImportError:  # no advisory locks on this system: last writer wins, with the same content
-        return
+    except ImportError:
+        return True
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
-        if busy:
-            busy()
-        fcntl.flock(file, fcntl.LOCK_EX)
-    except OSError:  # nor on this file system
-        return
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _read(path: Path) -> bytes | None:

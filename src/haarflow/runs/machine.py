@@ -12,6 +12,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from haarflow.errors import Refusal
+
 NO_CACHE = "HAARFLOW_NO_CACHE"
 ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
@@ -123,6 +125,22 @@ def peak_memory() -> float | None:
         return None
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
+
+
+def open_files(count: int) -> None:
+    """Make room for so many files open at once, which systems allow when they are asked."""
+    try:
+        import resource
+    except ImportError:
+        return
+    wanted, (soft, hard) = count + 256, resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY not in (soft, hard) and hard < wanted:
+        raise Refusal(
+            f"A sweep keeps a file open for each of its runs; this system allows {hard} at once and {wanted} are "
+            "needed. Write several smaller sweeps."
+        )
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def versions() -> dict[str, str]:

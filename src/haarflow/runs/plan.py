@@ -1,6 +1,7 @@
 """A sweep on paper: one experiment, some settings, and lists of values whose combinations are all run."""
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,18 @@ from haarflow.runs import discovery
 from haarflow.runs.config import configure, merged, read_toml, toml
 from haarflow.runs.sweep import Job, job
 
+MOST = 100_000
 WORDS = ("experiment", "mode", "seeds", "set", "sweep")
 LIKE = 'Write for example experiment = "rates", seeds = [0, 1], and below [sweep] the line dt = [0.1, 0.2].'
 
 
-def jobs(file: Path, out: Path) -> list[Job]:
+def jobs(file: Path, out: Path, *, force: bool = False) -> list[Job]:
     """Every combination of values and seeds that a sweep file asks for, each with a label that tells them apart."""
     plan = _read(file)
     kind, mode = discovery.load(plan["experiment"]), plan.get("mode", "quick")
+    runs = math.prod(len(values) for _, values in _leaves(plan.get("sweep", {}), ())) * len(plan["seeds"])
+    if runs > MOST:
+        raise Refusal(f"A sweep is at most {MOST} runs; {file} asks for {runs}. Write fewer values, or several files.")
     found = []
     for chosen in _combinations(plan.get("sweep", {})):
         values = plan.get("set", {})
@@ -27,7 +32,7 @@ def jobs(file: Path, out: Path) -> list[Job]:
         words = [f"{'.'.join(path)}={toml(value)}" for path, value in chosen]
         for seed in plan["seeds"]:
             label = f"{kind.name} {', '.join([*words, f'seed={seed}'])}"
-            found.append(job(experiment, seed, out, label))
+            found.append(job(experiment, seed, out, label, force=force))
     return found
 
 

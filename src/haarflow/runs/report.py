@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from haarflow.errors import Refusal
-from haarflow.runs import discovery, ledger, style
+from haarflow.runs import discovery, judge, ledger, style
 from haarflow.runs.words import evidence, number, reason
 
+NAME = "report.html"
+AGAIN = "give the command of the record again."
 PIXELS_PER_INCH = 108  # so that a panel 8.4 inches wide fills the page
 
 
@@ -42,7 +44,7 @@ def report(out: Path) -> tuple[Path, list[str]]:
 
 def write(out: Path, sections: list[Section], missing: Mapping[str, str] | None = None) -> Path:
     """Write the page at once, so that a browser never sees a half."""
-    path = out / "report.html"
+    path = out / NAME
     ledger.write(path, page(sections, missing or {}).encode())
     return path
 
@@ -98,11 +100,15 @@ def _figures(record: ledger.Record) -> tuple[str, list[str]]:
         experiment = discovery.load(record.experiment).model_validate(record.config)
     except ValueError:  # the experiment has gone or its settings have changed since
         return _problem("The figures are drawn by the experiment's file, which is not here or has changed."), []
+    pictures, complaints = [], []
+    if judge.standing(experiment, record) is not judge.Standing.CURRENT:
+        complaints = [f"{record.experiment}: its record was made by other code than its file has now; {AGAIN}"]
+        pictures = [_problem(complaints[0])]
     try:
         panels = experiment.panels(arrays)
     except Exception as error:
-        return _undrawn(record, "the panels", error)
-    pictures, complaints = [], []
+        html, words = _undrawn(record, "the panels", error)
+        return "".join([*pictures, html]), [*complaints, *words]
     for order, panel in enumerate(panels):
         try:
             picture = _picture(panel, f"{record.digest}-{order}")

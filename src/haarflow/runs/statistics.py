@@ -1,12 +1,13 @@
 """Numbers drawn from repetitions: slopes on log-log axes, with the band that repetitions allow."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from haarflow.errors import Refusal, one_of
+from haarflow.doors import Above, door, numbers
+from haarflow.errors import Refusal
 
 CENTRES = {"median": np.median, "mean": np.mean}
 
@@ -21,19 +22,28 @@ class Slope(NamedTuple):
 
     def __call__(self, sizes: Any) -> Any:
         """The fitted power law."""
-        return np.exp(self.level) * np.asarray(sizes, float) ** self.value
+        return np.exp(self.level) * numbers("A power law's sizes", sizes, numpy=True) ** self.value
 
 
-def slope(sizes: Any, values: Any, *, centre: str = "median", confidence: float | None = 0.95) -> Slope:
+@door
+def slope(
+    sizes: Any,
+    values: Any,
+    *,
+    centre: Literal["median", "mean"] = "median",
+    confidence: Annotated[float, Above(0)] | None = 0.95,
+) -> Slope:
     """The slope of log values against log sizes; values is (repetitions, sizes), and its centre is fitted.
 
     The band is a percentile bootstrap over repetitions (with a fixed seed, so that it is a function of the
     data), or the least-squares one when there is a single repetition; without a confidence there is none.
     """
-    middle = CENTRES[one_of("The centre of repetitions", centre, CENTRES)]
-    sizes, values = np.asarray(sizes, float), np.asarray(values, float)
+    middle = CENTRES[centre]
+    sizes, values = numbers("slope's sizes", sizes, numpy=True), numbers("slope's values", values, numpy=True)
     values = values[None, :] if values.ndim == 1 else values
     _check(sizes, values)
+    if confidence is not None and confidence >= 1:
+        raise Refusal(f"slope's confidence lies between 0 and 1; got {confidence}. Write 0.95, or None for no band.")
     value, level, spread = _fit(sizes, middle(values, axis=0))
     if confidence is None:
         return Slope(value, np.nan, np.nan, level)
@@ -76,13 +86,15 @@ def _band(sizes_: bytes, values_: bytes, count: int, centre: str, confidence: fl
 
 
 def _check(sizes: Any, values: Any) -> None:
-    if sizes.ndim != 1 or values.ndim != 2 or values.shape[1] != len(sizes) or len(np.unique(sizes)) < 2:
+    fitting = sizes.ndim == 1 and values.ndim == 2 and len(values) > 0 and values.shape[1] == len(sizes)
+    if not fitting or len(np.unique(sizes)) < 2:
         raise Refusal(
             "A slope needs s sizes, at least two different, and values (repetitions, s); "
             f"got sizes {sizes.shape} and values {values.shape}."
         )
-    if not (np.all(sizes > 0) and np.all(values > 0) and np.all(np.isfinite(values))):
-        raise Refusal(
-            "A log-log slope needs positive finite sizes and values; "
-            f"got values from {values.min():g} to {values.max():g}."
-        )
+    for what, numbers_ in (("sizes", sizes), ("values", values)):
+        if not np.all(numbers_ > 0):
+            raise Refusal(
+                "A log-log slope needs positive finite sizes and values; "
+                f"got {what} from {numbers_.min():g} to {numbers_.max():g}."
+            )

@@ -8,7 +8,7 @@ import hashlib
 import io
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -120,7 +120,7 @@ def slopes(
     xlabel: str = "",
     ylabel: str = "",
     fit: bool = True,
-    centre: str = "median",
+    centre: Literal["median", "mean"] = "median",
 ) -> None:
     """Medians (or means) over repetitions with a 10-90% band; the legend gives each log-log slope and its 95% band."""
     sizes = np.asarray(sizes, float)
@@ -270,7 +270,7 @@ def _variable(shade: str, names: dict[str, str]) -> str:
     return f"var(--{name})" if name else shade
 
 
-def _slope_words(sizes: Any, values: Any, centre: str) -> str:
+def _slope_words(sizes: Any, values: Any, centre: Literal["median", "mean"]) -> str:
     fitted = slope(sizes, values, centre=centre)
     if len(values) == 1:
         return f"{fitted.value:.2f}".replace("-", "−")

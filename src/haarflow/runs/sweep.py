@@ -6,14 +6,18 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from haarflow.errors import Refusal
-from haarflow.runs import judge, ledger, machine, report, workers
+from haarflow.files import tidy_leftovers
+from haarflow.runs import cost, judge, ledger, machine, report, workers
 from haarflow.runs.config import command_of
 from haarflow.runs.experiment import Experiment
+from haarflow.runs.judge import Standing
 from haarflow.runs.progress import Silent
+from haarflow.runs.source import source
 
 
 @dataclass
@@ -24,8 +28,10 @@ class Job:
     seed: int
     home: Path
     label: str
+    force: bool = False
     left: set[str] = field(default_factory=set)
     recorded: bool = False
+    anew: bool = False
 
     @property
     def name(self) -> str:
@@ -36,6 +42,15 @@ class Job:
     def config(self) -> str:
         """The config as JSON, which is what travels to the workers."""
         return self.experiment.model_dump_json()
+
+    @cached_property
+    def parts(self) -> list[str]:
+        """The names of the pieces of the work."""
+        found = self.experiment.parts()
+        words = isinstance(found, list) and all(isinstance(part, str) for part in found)
+        if not words or len(set(found)) != len(found) or not found:
+            raise Refusal(f"The parts of {self.name} are a list of different names, at least one; got {found!r:.200}.")
+        return found
 
 
 @dataclass(frozen=True)
@@ -48,10 +63,16 @@ class Outcome:
     section: report.Section | None = None
 
 
-def job(experiment: Experiment, seed: int, out: Path, label: str = "") -> Job:
-    """The job whose record goes to OUT/<name>/<digest>; it is called by its label, if not by its name."""
+def job(experiment: Experiment, seed: int, out: Path, label: str = "", *, force: bool = False) -> Job:
+    """The job whose record goes to OUT/<name>/<digest>; it is called by its label, if not by its name.
+
+    With `force` it is done although there is a record, and whatever it costs.
+    """
     facts = judge.identity(experiment, seed)
-    return Job(experiment, seed, out / facts["experiment"] / facts["digest"], label or experiment.name)
+    home = out / facts["experiment"] / facts["digest"]
+    if force or not ledger.finished(home):
+        cost.refuse_unless_affordable(experiment, force=force)
+    return Job(experiment, seed, home, label or experiment.name, force)
 
 
 def sweep(
@@ -69,6 +90,9 @@ def sweep(
     """
     watch = watch or Silent()
     outcomes: dict[str, Outcome] = {}
+    machine.open_files(len(jobs))
+    for out in {job.home.parents[1] for job in jobs}:
+        tidy_leftovers(out / report.NAME)
 
     def ended(job: Job, words: str, **found: Any) -> None:
         outcomes[str(job.home)] = Outcome(job.label, **found)
@@ -79,10 +103,11 @@ def sweep(
         tasks: deque[tuple[Job, str | None]] = deque()
         to_draw: list[tuple[Job, str | None]] = []
         for job in {str(job.home): job for job in jobs}.values():
-            if not ledger.finished(job.home):
-                stack.enter_context(ledger.lock(job.home, lambda job=job: watch.note(_busy(job))))
             try:
-                record = _begin(job, watch)
+                record = None if job.force else _recorded(job)
+                if record is None:
+                    stack.enter_context(ledger.lock(job.home, lambda job=job: watch.note(_busy(job))))
+                    record = _begin(job, watch)
             except Refusal as problem:
                 ended(job, str(problem), problem=problem)
                 continue
@@ -92,7 +117,7 @@ def sweep(
             elif record:
                 ended(job, "already recorded", record=record)
             else:
-                tasks += [(job, part) for part in job.experiment.parts() if part in job.left] or [(job, None)]
+                tasks += [(job, part) for part in job.parts if part in job.left] or [(job, None)]
         tasks += to_draw
         if tasks:
             crew = stack.enter_context(crew or workers.Crew(count, watch.moved))
@@ -100,23 +125,42 @@ def sweep(
     return [outcomes[str(job.home)] for job in jobs]
 
 
+def _recorded(job: Job) -> ledger.Record | None:
+    """The record if there is one that says what the experiment would say now."""
+    if not ledger.finished(job.home):
+        return None
+    record = ledger.read(job.home)
+    record.arrays()
+    if judge.standing(job.experiment, record) is not Standing.CURRENT:
+        return None
+    ledger.tidy_unless_busy(job.home)
+    return record
+
+
 def _begin(job: Job, watch: Silent) -> ledger.Record | None:
-    """The record if there is one; else which parts are left."""
-    ledger.tidy(job.home)
-    if ledger.finished(job.home):
-        record = ledger.read(job.home)
-        record.arrays()
+    """With the lock held: the record if there is one after all, or else which parts are left to compute.
+
+    Parts beside a finished record are those of a run that makes it anew and was interrupted.
+    """
+    record = None if job.force else _recorded(job)
+    if record is not None:
         return record
-    parts, versions = job.experiment.parts(), machine.versions()
-    if len(set(parts)) != len(parts) or not parts:
-        raise Refusal(f"The parts of {job.name} have different names, at least one; got {parts}.")
-    for part in parts:
-        kept = ledger.read_part(job.home, part, versions)
+    ledger.tidy(job.home, parts=False)
+    if ledger.finished(job.home) and not job.force:
+        stands = judge.standing(job.experiment, ledger.read(job.home))
+        what = "judged" if stands is Standing.TO_JUDGE else "computed"
+        watch.note(f"{job.label}: {what} again, because the experiment's code has changed since its record was made.")
+        if stands is Standing.TO_JUDGE:
+            return None
+    job.anew = True
+    code, versions = source(type(job.experiment)).computes, machine.versions()
+    for part in job.parts:
+        kept = ledger.read_part(job.home, part, versions, code)
         if isinstance(kept, str):
             watch.note(f"{job.label}: the part {part!r} runs again, because {kept}.")
         if not isinstance(kept, tuple):
             job.left.add(part)
-    watch.begin(job.label, len(parts), len(parts) - len(job.left))
+    watch.begin(job.label, len(job.parts), len(job.parts) - len(job.left))
     return None
 
 
@@ -150,7 +194,8 @@ def _work(tasks: deque, crew: Any, watch: Silent, ended: Callable[..., None], dr
 
 def _submit(crew: Any, job: Job, part: str | None, draw: bool) -> Future:
     if part is None:
-        return crew.finish(job.name, job.config, job.seed, job.home, command_of(job.experiment, job.seed), draw)
+        command = command_of(job.experiment, job.seed)
+        return crew.finish(job.name, job.config, job.seed, job.home, command, draw, job.anew)
     return crew.run_part(job.name, job.config, job.seed, part, job.home, job.label)
 
 
@@ -166,9 +211,16 @@ def _death(tasks: list[tuple[Job, str | None]]) -> str:
     )
 
 
-def run(experiment: Experiment, *, seed: int = 0, out: Any = "results", count: int = workers.WORKERS) -> ledger.Record:
+def run(
+    experiment: Experiment,
+    *,
+    seed: int = 0,
+    out: Any = "results",
+    count: int = workers.WORKERS,
+    force: bool = False,
+) -> ledger.Record:
     """The record of one experiment, run now unless it exists; a sentence is raised if it cannot be made."""
-    outcome = sweep([job(experiment, seed, Path(out))], count=count)[0]
+    outcome = sweep([job(experiment, seed, Path(out), force=force)], count=count)[0]
     if outcome.record is None:
         raise outcome.problem or RuntimeError(f"{experiment.name} left no record")
     return outcome.record

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -40,22 +40,34 @@ def compute(name: str, config: str, seed: int, part: str) -> tuple[dict[str, Any
     import jax
 
     from haarflow.runs import discovery
+    from haarflow.runs.source import source
 
     machine.forget_peak()
     with machine.Stopwatch() as watch:
         experiment = discovery.load(name).model_validate_json(config)
-        arrays = {key: _plain(value) for key, value in experiment.run(jax.random.key(seed), part).items()}
-    return arrays, {"seconds": watch.seconds, "memory": machine.peak_memory(), "versions": machine.versions()}
+        found = experiment.run(jax.random.key(seed), part)
+        if not isinstance(found, Mapping):
+            raise Refusal(f"run(key, part) gives arrays by name; for {part!r} it gave {type(found).__name__}.")
+        arrays = {key: _plain(value) for key, value in found.items()}
+    made = {"versions": machine.versions(), "code": source(type(experiment)).computes}
+    return arrays, {"seconds": watch.seconds, "memory": machine.peak_memory(), **made}
 
 
-def finish(name: str, config: str, seed: int, home: Path, command: str, draw: bool) -> Any:
-    """Unless it is there, write the record: gather the parts and judge them; its section of the report, if asked."""
+def finish(name: str, config: str, seed: int, home: Path, command: str, draw: bool, anew: bool) -> Any:
+    """Unless it is there, write the record: gather the parts and judge them; its section of the report, if asked.
+
+    A record by other code is judged again, or made `anew` from the parts.
+    """
     from haarflow.runs import discovery, judge, ledger, report
 
     with _guard(name, "gather", home):
         experiment = discovery.load(name).model_validate_json(config)
-        known = ledger.finished(home)
-        record = ledger.read(home) if known else judge.conclude(experiment, seed, home, command)
+        if anew or not ledger.finished(home):
+            record = judge.conclude(experiment, seed, home, command)
+        else:
+            record = ledger.read(home)
+            if judge.standing(experiment, record) is judge.Standing.TO_JUDGE:
+                record = judge.judge_again(experiment, record)
     return report.section(record) if draw else None
 
 
