@@ -96,6 +96,13 @@ def test_the_optimum_over_the_whole_sphere_is_that_of_a_ring_of_inputs():
     np.testing.assert_allclose(whole.value, (ReluRisk(teacher) + penalty)(whole.cloud), rtol=1e-10)
 
 
+def test_many_penalties_are_one():
+    risk, atoms = problem()
+    many, one = optimum(risk + Penalty(0.1) + Penalty(0.2) + Penalty(0.3), atoms), optimum(risk + Penalty(0.6), atoms)
+    np.testing.assert_allclose(many.value, one.value, rtol=1e-9)
+    np.testing.assert_allclose(many.cloud.weights, one.cloud.weights, atol=1e-6)
+
+
 def test_what_has_no_convex_program_is_refused():
     risk, atoms = problem("absolute")
     with pytest.raises(Refusal, match=r"plus penalties; got Risk \+ ReluRisk\. Write Risk\("):

@@ -26,14 +26,10 @@ def fold(functional: Functional, on_x: Rep, on_y: Rep) -> Functional:
 
 def fold_closed(functional: Functional, on_x: Rep, on_y: Rep, action: Rep) -> Functional:
     """The functional of mu = nu^G as a functional of nu: units become averaged, samples one per orbit."""
-    for penalty in _parts(functional):
-        if isinstance(penalty, Penalty):
-            _refuse_unless_invariant(penalty, action)
+    for part in functional.parts:
+        if isinstance(part, Penalty):
+            _refuse_unless_invariant(part, action)
     return _folded(functional, on_x, on_y, closed=True)
-
-
-def _parts(functional: Functional) -> list[Functional]:
-    return [leaf for part in functional.parts for leaf in _parts(part)] if isinstance(functional, Sum) else [functional]
 
 
 def _folded(functional: Functional, on_x: Rep, on_y: Rep, *, closed: bool) -> Functional:

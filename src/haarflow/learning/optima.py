@@ -12,7 +12,7 @@ from haarflow.algebra.reps import Rep
 from haarflow.algebra.tables import match
 from haarflow.errors import Refusal
 from haarflow.learning.data import whole_sample
-from haarflow.learning.risks import Functional, Penalty, Risk, Sum
+from haarflow.learning.risks import Functional, Penalty, Risk
 from haarflow.learning.sphere import ReluRisk, relu_kernel
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.units import Unit
@@ -84,8 +84,7 @@ def orbit_labels(rep: Rep, atoms: Float[np.ndarray, "n p"]) -> Int[np.ndarray, "
 
 
 def _program(functional: Functional, cloud: Cloud) -> Program:
-    parts = functional.parts if isinstance(functional, Sum) else (functional,)
-    parts = [one for part in parts for one in (part.parts if isinstance(part, Sum) else (part,))]
+    parts = functional.parts
     risks = [part for part in parts if isinstance(part, Risk | ReluRisk)]
     penalties = [part for part in parts if isinstance(part, Penalty)]
     square = len(risks) == 1 and (isinstance(risks[0], ReluRisk) or risks[0].loss in SQUARES)

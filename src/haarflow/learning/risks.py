@@ -1,7 +1,7 @@
 """Functionals of a cloud: the risk, its penalties, and the first variation that moves the particles."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from haarflow.errors import one_of
+from haarflow.errors import Refusal, one_of
 from haarflow.learning.data import Data, Sample, whole_sample
 from haarflow.measures.clouds import Cloud
 from haarflow.models import blocks
@@ -60,14 +60,38 @@ class Functional(eqx.Module):
         moves = -slope.atoms / jnp.where(weights > 0, weights, 1)
         return Variation(slope.weights, moves)
 
-    def __add__(self, other: "Functional") -> "Sum":
+    @property
+    def parts(self) -> tuple["Functional", ...]:
+        """The functionals that this one is the sum of, none of them a sum: itself, unless it is one."""
+        return (self,)
+
+    def __add__(self, other: object) -> "Sum":
         return Sum((self, other))
+
+    def __radd__(self, other: object) -> "Sum":
+        return Sum((other, self))
+
+
+def _flat(terms: Iterable) -> tuple[Functional, ...]:
+    """The parts of all terms; a sentence, where something else than a functional is added."""
+    terms = tuple(terms)
+    strangers = [term for term in terms if not isinstance(term, Functional)]
+    if strangers:
+        raise Refusal(
+            f"A functional is added to functionals only; got {type(strangers[0]).__name__}. "
+            "Write risk + Penalty(tau), for example."
+        )
+    return tuple(part for term in terms for part in term.parts)
 
 
 class Sum(Functional):
-    """The sum of functionals."""
+    """The sum of functionals, kept flat: a sum of sums has the parts of all of them."""
 
-    parts: tuple[Functional, ...]
+    terms: tuple[Functional, ...] = eqx.field(converter=_flat)
+
+    @property
+    def parts(self):
+        return self.terms
 
     def __call__(self, cloud):
         return sum((part(cloud) for part in self.parts), jnp.zeros((), cloud.atoms.dtype))
