@@ -1,6 +1,7 @@
 """Every unit: its batched forms equal its formula, and its action is jointly equivariant."""
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -81,6 +82,16 @@ def test_a_network_is_the_average_over_the_cloud():
     thetas, xs = points(unit, n=3)
     expected = np.mean([[unit(theta, x) for x in xs] for theta in thetas], axis=0)
     np.testing.assert_allclose(network(unit, uniform(thetas), xs), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_a_network_is_exported_for_every_size_of_batch(unit):
+    thetas, xs = points(unit, b=70)
+    cloud, (b,) = uniform(thetas), jax.export.symbolic_shape("b")
+    shape = jax.ShapeDtypeStruct((b, unit.inputs), xs.dtype)
+    exported = jax.export.export(jax.jit(lambda xs: network(unit, cloud, xs)))(shape)
+    for size in (1, 70):
+        np.testing.assert_allclose(exported.call(xs[:size]), network(unit, cloud, xs[:size]), rtol=1e-12, atol=1e-13)
 
 
 def test_an_action_that_does_not_commute_is_refused_with_the_element_and_the_size():

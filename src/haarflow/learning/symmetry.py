@@ -82,7 +82,11 @@ class Averaged(Wrapped):
 
     def total(self, weights, thetas, xs):
         # The group acts on outputs after the sum over particles: on (b, c) numbers instead of (n, c, b).
-        return self._folded(blocks.total(self.unit, weights, thetas, settled(moved(self.on_x, xs))))
+        return self._folded(blocks.total(self.unit, weights, thetas, self._images(xs)))
+
+    def _images(self, xs):
+        images = moved(self.on_x, xs)
+        return settled(images) if isinstance(xs.shape[0], int) else images  # a symbol in `jax.export`
 
     def _folded(self, everywhere):
         split = everywhere.reshape(len(self.on_x), -1, self.outputs)
@@ -92,7 +96,7 @@ class Averaged(Wrapped):
         def spread(everywhere):
             return settled(moved(self.on_y, answer(self._folded(everywhere))) / len(self.on_y))
 
-        return blocks.feedback(self.unit, weights, thetas, settled(moved(self.on_x, xs)), spread)
+        return blocks.feedback(self.unit, weights, thetas, self._images(xs), spread)
 
     @classmethod
     def examples(cls):

@@ -258,9 +258,10 @@ class Perceptron(Unit):
 
     def _padded(self, xs):
         # One product with the inputs padded to (0, x, 1): whole rows of parameters, nothing sliced or copied.
-        empty = np.zeros((len(xs), self.dim), xs.dtype)
-        empty[:, -1] = 1
-        return jnp.asarray(empty).at[:, self.outputs : -1].set(xs)
+        # A constant where the size of the batch is known; `jax.export` may know it as a symbol only.
+        row, b = np.append(np.zeros(self.dim - 1, xs.dtype), np.ones(1, xs.dtype))[None], xs.shape[0]
+        empty = jnp.asarray(row.repeat(b, 0)) if isinstance(b, int) else jnp.broadcast_to(row, (b, self.dim))
+        return empty.at[:, self.outputs : -1].set(xs)
 
     def feedback(self, weights, thetas, xs, answer):
         padded, a = self._padded(xs), thetas[:, : self.outputs]
