@@ -6,9 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from haarflow.algebra.groups import Cyclic, Signs, Symmetric
+from haarflow.algebra.groups import Cyclic, Dihedral, Signs, Symmetric
 from haarflow.algebra.reps import natural, trivial
 from haarflow.errors import Refusal
+from haarflow.learning.symmetry import symmetrise
 from haarflow.measures.clouds import uniform
 from haarflow.members import members
 from haarflow.models.units import Custom, Dense, Perceptron, Unit, network, violations
@@ -116,3 +117,16 @@ def test_sizes_that_do_not_fit_are_refused():
         network(Perceptron(2), uniform(np.ones((5, 3))), jnp.ones((1, 2)))
     with pytest.raises(Refusal, match="An activation is one of cos, erf, ramp, .*; got 'swish'"):
         Dense(2, 2, "swish")
+
+
+@pytest.mark.parametrize("kind", [int, float, np.float32, bool])
+def test_a_symmetrised_function_is_equivariant_whatever_the_type_of_its_values(kind):
+    """The matrices of the group of the triangle are no whole numbers: cast to those they would be zero."""
+    plane = natural(Dihedral(3))
+    xs = np.random.default_rng(0).normal(size=(6, 2))
+    even = symmetrise(lambda rows: (3 * rows > 0.5).astype(kind), plane, plane)
+    for g in plane.matrices():
+        np.testing.assert_allclose(even(xs @ g.T), even(xs) @ g.T, atol=1e-6)
+    by_hand = np.mean([(3 * xs @ g.T > 0.5).astype(float) @ g for g in plane.matrices()], axis=0)
+    np.testing.assert_allclose(even(xs), by_hand, atol=1e-6)
+    np.testing.assert_allclose(even([[1, 2]]), even([[1.0, 2.0]]))

@@ -111,7 +111,7 @@ def test_what_is_no_network_and_what_does_not_fit_it_is_refused():
         Deep(MODEL, sample)(cloud())
     with pytest.raises(Refusal, match=r"average_network takes a network.*write average\(unit, on_x, on_y\)"):
         average_network(unit, S3, trivial(S3.group, 2))
-    with pytest.raises(Refusal, match="average_network takes two representations of one group"):
+    with pytest.raises(Refusal, match="average_network takes representations of one group"):
         average_network(MODEL, S3, trivial(Symmetric(2), 2))
     with pytest.raises(Refusal, match="got on_y of size 3 and outputs of size 2"):
         average_network(MODEL, S3, S3)(cloud(), jnp.ones((1, 3)))

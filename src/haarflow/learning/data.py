@@ -34,6 +34,18 @@ class Data(eqx.Module):
     def examples(cls) -> Sequence["Data"]:
         """Small members for the laws."""
 
+    def widths(self) -> tuple[int, int]:
+        """The sizes d of the inputs and c of the outputs, found without drawing any."""
+        batch = jax.eval_shape(self.batch, jax.random.key(0))
+        shapes = [getattr(part, "shape", None) for part in batch] if isinstance(batch, tuple | list) else []
+        match shapes:
+            case [(b, d), (e, c)] if b == e and b:
+                return d, c
+        raise Refusal(
+            f"A batch of {type(self).__name__} is a pair of inputs (b, d) and outputs (b, c); got "
+            f"{' and '.join(map(str, shapes)) or type(batch).__name__}. For scalar outputs write ys[:, None]."
+        )
+
 
 class Sample(Data):
     """A finite sample: the whole of it at every step, or `size` pairs drawn with replacement."""

@@ -11,8 +11,8 @@ from haarflow.algebra.reps import Rep
 from haarflow.errors import Refusal, one_of
 from haarflow.learning.data import Data, Sample, whole_sample
 from haarflow.learning.risks import LOSSES, ONE_DRAW, Functional
-from haarflow.learning.symmetry import moved
-from haarflow.measures.clouds import Cloud, action_matrices
+from haarflow.learning.symmetry import folded, moved, tables
+from haarflow.measures.clouds import Cloud
 from haarflow.models.residual import Residual
 from haarflow.models.units import Dense, Unit
 
@@ -66,8 +66,7 @@ class AveragedNetwork(eqx.Module):
         self._fit("on_x", self.on_x, "inputs", xs)
         outputs = self.network(cloud, moved(self.on_x, xs))
         self._fit("on_y", self.on_y, "outputs", outputs)
-        everywhere = outputs.reshape(len(self.on_x), len(xs), -1)
-        return jnp.einsum("gji,gbj->bi", self.on_y.astype(xs.dtype), everywhere) / len(self.on_y)
+        return folded(self.on_y, outputs)
 
     def _fit(self, name: str, table: Array, what: str, rows: Array):
         if rows.shape[1] != table.shape[1]:
@@ -81,13 +80,7 @@ class AveragedNetwork(eqx.Module):
 def average_network(network: Callable, on_x: Rep, on_y: Rep, *, elements=None) -> AveragedNetwork:
     """FA: `Q_G` of any `network(cloud, xs)`, over the group or over the `elements` that stand for an infinite one."""
     refuse_unless_network("average_network", network, "average(unit, on_x, on_y)")
-    if on_x.group != on_y.group:
-        raise Refusal(
-            f"average_network takes two representations of one group; got {on_x.group!r} on the inputs and "
-            f"{on_y.group!r} on the outputs. Write on_y=trivial(on_x.group, c) for outputs that stay."
-        )
-    tables = (jnp.asarray(action_matrices(rep, rep.dim, elements=elements)) for rep in (on_x, on_y))
-    return AveragedNetwork(network, *tables)
+    return AveragedNetwork(network, *tables("average_network", on_x, on_y, elements))
 
 
 def refuse_unless_network(owner: str, network: object, instead: str):

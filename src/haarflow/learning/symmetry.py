@@ -4,7 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from haarflow.algebra.reps import Rep, natural, trivial
+from haarflow.algebra.groups import Cyclic
+from haarflow.algebra.reps import Rep, natural, one_group, trivial
+from haarflow.errors import Refusal
 from haarflow.learning.data import Data, Sample
 from haarflow.measures.clouds import Cloud, action_matrices
 from haarflow.models import blocks
@@ -33,8 +35,6 @@ class Augmented(Data):
 
     @classmethod
     def examples(cls):
-        from haarflow.algebra.groups import Cyclic
-
         plain, (on_x, on_y) = Sample.examples()[1], (natural(Cyclic(2)), trivial(Cyclic(2)))
         return [augment(plain, on_x, on_y), augment(plain, on_x, on_y, exact=True)]
 
@@ -44,24 +44,44 @@ def moved(table: Float[Array, "g k k"], vectors: Float[Array, "b k"]) -> Float[A
     return jnp.einsum("gij,bj->gbi", jnp.asarray(table, vectors.dtype), vectors).reshape(-1, vectors.shape[1])
 
 
+def folded(table: Float[Array, "g c c"], values: Float[Array, "gb c"]) -> Float[Array, "b c"]:
+    """The mean over the group of `g⁻¹ f(g x)`, given f at every image, element by element of the group."""
+    split = values.reshape(len(table), -1, table.shape[1])
+    return jnp.einsum("gji,gbj->bi", jnp.asarray(table, split.dtype), split) / len(table)
+
+
 def augment(data: Data, on_x: Rep, on_y: Rep, *, exact: bool = False, elements=None) -> Augmented:
     """DA: a random element per sample; with `exact`, the average over the group instead of a draw."""
+    one_group("augment", on_x, on_y)
+    _refuse_unless_acting("augment", data, on_x, on_y)
     if not exact:
         return Augmented(data, on_x, on_y)
-    return Augmented(data, on_x, on_y, _tables(on_x, on_y, elements))
+    return Augmented(data, on_x, on_y, tables("augment", on_x, on_y, elements))
 
 
-def _tables(on_x: Rep, on_y: Rep, elements=None) -> tuple[Array, Array]:
-    """The matrices of the elements, on inputs and on outputs."""
+def tables(owner: str, on_x: Rep, on_y: Rep, elements=None) -> tuple[Float[Array, "g d d"], Float[Array, "g c c"]]:
+    """The matrices of the elements, on inputs and on outputs, of two representations of one group."""
+    one_group(owner, on_x, on_y)
     return (
         jnp.asarray(action_matrices(on_x, on_x.dim, elements=elements)),
         jnp.asarray(action_matrices(on_y, on_y.dim, elements=elements)),
     )
 
 
-def close(sample: Sample, on_x: Rep, on_y: Rep) -> Sample:
-    """The orbit-closed data set: every pair and all its images."""
-    into, out = _tables(on_x, on_y)
+def _refuse_unless_acting(owner: str, data: Data, on_x: Rep, on_y: Rep):
+    """A sentence, where the representations do not act on the inputs and labels of the data."""
+    d, c = data.widths()
+    if (on_x.dim, on_y.dim) != (d, c):
+        raise Refusal(
+            f"{owner} moves inputs in R^{d} and labels in R^{c} by representations of those sizes; got on_x of size "
+            f"{on_x.dim} and on_y of size {on_y.dim}. For labels that stay write on_y=trivial(group, {c})."
+        )
+
+
+def close(sample: Sample, on_x: Rep, on_y: Rep, *, elements=None) -> Sample:
+    """The orbit-closed data set: every pair and all its images, under the group or under given `elements` of it."""
+    into, out = tables("close", on_x, on_y, elements)
+    _refuse_unless_acting("close", sample, on_x, on_y)
     return Sample(moved(into, sample.xs), moved(out, sample.ys), sample.size)
 
 
@@ -82,26 +102,20 @@ class Averaged(Wrapped):
 
     def total(self, weights, thetas, xs):
         # The group acts on outputs after the sum over particles: on (b, c) numbers instead of (n, c, b).
-        return self._folded(blocks.total(self.unit, weights, thetas, self._images(xs)))
+        return folded(self.on_y, blocks.total(self.unit, weights, thetas, self._images(xs)))
 
     def _images(self, xs):
         images = moved(self.on_x, xs)
         return settled(images) if isinstance(xs.shape[0], int) else images  # a symbol in `jax.export`
 
-    def _folded(self, everywhere):
-        split = everywhere.reshape(len(self.on_x), -1, self.outputs)
-        return jnp.einsum("gji,gbj->bi", self.on_y.astype(everywhere.dtype), split) / len(self.on_y)
-
     def feedback(self, weights, thetas, xs, answer):
         def spread(everywhere):
-            return settled(moved(self.on_y, answer(self._folded(everywhere))) / len(self.on_y))
+            return settled(moved(self.on_y, answer(folded(self.on_y, everywhere))) / len(self.on_y))
 
         return blocks.feedback(self.unit, weights, thetas, self._images(xs), spread)
 
     @classmethod
     def examples(cls):
-        from haarflow.algebra.groups import Cyclic
-
         swap = natural(Cyclic(2))
         return [average(Dense(2, 2), swap, swap)]
 
@@ -109,18 +123,37 @@ class Averaged(Wrapped):
 def average(unit: Unit, on_x: Rep, on_y: Rep, *, elements=None) -> Averaged:
     """FA: the unit averaged over the group, or over the `elements` that stand for an infinite one."""
     unit._fit(on_x, on_y)
-    return Averaged(unit, *_tables(on_x, on_y, elements))
+    return Averaged(unit, *tables("average", on_x, on_y, elements))
 
 
 def symmetrise(function, on_x: Rep, on_y: Rep, *, elements=None):
     """`Q_G f` for any function of a batch (b, d) -> (b, c)."""
-    into, out = _tables(on_x, on_y, elements)
+    into, out = tables("symmetrise", on_x, on_y, elements)
 
     def averaged(xs):
-        values = function(moved(into, xs)).reshape(len(into), len(xs), -1)
-        return jnp.einsum("gji,gbj->bi", out.astype(values.dtype), values) / len(out)
+        xs = _floating(xs)
+        _refuse_unless_rows("inputs", xs.shape, (*xs.shape[:1], on_x.dim))
+        values = _floating(function(moved(into, xs)))
+        values = values[:, None] if values.ndim == 1 and on_y.dim == 1 else values
+        _refuse_unless_rows("values", values.shape, (len(into) * xs.shape[0], on_y.dim))
+        return folded(out, values)
 
     return averaged
+
+
+def _floating(values) -> Float[Array, "..."]:
+    """Any numbers in floating point: the matrices of a group are no whole numbers, and are not made such by others."""
+    values = jnp.asarray(values)
+    return values if jnp.issubdtype(values.dtype, jnp.floating) else values.astype(float)
+
+
+def _refuse_unless_rows(what: str, found: tuple, wanted: tuple):
+    if found != wanted:
+        raise Refusal(
+            f"A symmetrised function takes inputs (b, d) to values (b, c), of the sizes d and c of its "
+            f"representations; got {what} {found} where {wanted} are expected. "
+            "Write on_x and on_y of the sizes of the inputs and values."
+        )
 
 
 def asymmetry(

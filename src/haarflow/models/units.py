@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from haarflow.algebra.reps import Rep, trivial
+from haarflow.algebra.reps import Rep, one_group, trivial
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 from haarflow.models import blocks
@@ -70,10 +70,12 @@ class Unit(eqx.Module):
         """The representation M with unit(M_g theta, on_x(g) x) = on_y(g) unit(theta, x), checked by sampling."""
         self._fit(on_x, on_y)
         rep = self.joint(on_x, on_y)
+        one_group(f"A {type(self).__name__}'s action", on_x, rep)
         refuse_unless_equivariant(self, on_x, on_y, rep)
         return rep
 
     def _fit(self, on_x: Rep, on_y: Rep):
+        one_group(f"A {type(self).__name__}", on_x, on_y)
         if (on_x.dim, on_y.dim) != (self.inputs, self.outputs):
             raise Refusal(
                 f"A {type(self).__name__} from R^{self.inputs} to R^{self.outputs} needs representations of those "
