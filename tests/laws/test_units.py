@@ -12,7 +12,8 @@ from haarflow.errors import Refusal
 from haarflow.learning.symmetry import symmetrise
 from haarflow.measures.clouds import uniform
 from haarflow.members import members
-from haarflow.models.units import Custom, Dense, Perceptron, Unit, network, violations
+from haarflow.models.fits import violations
+from haarflow.models.units import Custom, Dense, Perceptron, Unit, network
 
 UNITS = members(Unit)
 

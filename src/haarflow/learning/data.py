@@ -17,7 +17,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud, uniform
-from haarflow.models.units import Dense, Unit, network, refuse_unless_particles
+from haarflow.models.fits import refuse_unless_particles
+from haarflow.models.units import Dense, Unit, network
 
 Batch = tuple[Float[Array, "b d"], Float[Array, "b c"]]
 

@@ -13,7 +13,8 @@ from haarflow.errors import Refusal, one_of
 from haarflow.learning.data import Data, Sample, whole_sample
 from haarflow.measures.clouds import Cloud
 from haarflow.models import blocks
-from haarflow.models.units import Dense, Unit, network, refuse_unless_particles
+from haarflow.models.fits import refuse_unless_particles
+from haarflow.models.units import Dense, Unit, network
 from haarflow.settling import settled
 
 # Each scores one output f (c,) against one label y (c,). Signs y = ±1 for the margin losses,

@@ -10,6 +10,7 @@ from haarflow.errors import Refusal
 from haarflow.learning.data import Data, Sample
 from haarflow.measures.clouds import Cloud, action_matrices
 from haarflow.models import blocks
+from haarflow.models.fits import refuse_unless_acting
 from haarflow.models.units import Dense, Unit, Wrapped, network
 from haarflow.settling import settled
 
@@ -122,7 +123,7 @@ class Averaged(Wrapped):
 
 def average(unit: Unit, on_x: Rep, on_y: Rep, *, elements=None) -> Averaged:
     """FA: the unit averaged over the group, or over the `elements` that stand for an infinite one."""
-    unit._fit(on_x, on_y)
+    refuse_unless_acting(unit, on_x, on_y)
     return Averaged(unit, *tables("average", on_x, on_y, elements))
 
 

@@ -14,7 +14,8 @@ from jaxtyping import Array, Float
 
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
-from haarflow.models.units import Dense, Perceptron, Unit, Wrapped, refuse_unless_particles
+from haarflow.models.fits import refuse_unless_particles
+from haarflow.models.units import Dense, Perceptron, Unit, Wrapped
 
 
 @jax.custom_jvp
