@@ -11,7 +11,8 @@ from haarflow.dynamics.fields import Descend, Field, restrict
 from haarflow.dynamics.schemes import travel
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample, Teacher
-from haarflow.learning.risks import LOSSES, Functional, Penalty, Risk
+from haarflow.learning.losses import LOSSES
+from haarflow.learning.risks import Functional, Penalty, Risk
 from haarflow.learning.symmetry import average
 from haarflow.measures.clouds import Cloud
 from haarflow.members import members
@@ -123,7 +124,7 @@ def test_refusals():
     risk = Risk(Teacher.examples()[0].unit, Teacher.examples()[0])
     with pytest.raises(Refusal, match=r"exact value over a whole Sample only; .* Write risk.sample\(key\)\(cloud\)"):
         risk(weighted_cloud())
-    with pytest.raises(Refusal, match="A loss is one of absolute, cross-entropy, .*; got 'hinge'"):
+    with pytest.raises(Refusal, match="A loss is one of cross-entropy, exponential, .*; got 'hinge'"):
         Risk(risk.unit, risk.data, "hinge")
     with pytest.raises(Refusal, match=r"A Descend's growth is a finite number >= 0; got -1"):
         Descend(risk, growth=-1.0)

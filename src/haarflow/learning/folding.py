@@ -7,15 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from haarflow.algebra.reps import Rep
+from haarflow.algebra.checks import refuse_infinite
+from haarflow.algebra.reps import Rep, one_group
+from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.learning.data import Data, Sample
-from haarflow.learning.risks import LOSSES, Fit, Functional, Penalty, Risk, Sum
+from haarflow.learning.losses import LOSSES
+from haarflow.learning.risks import Fit, Functional, Penalty, Risk, Sum
 from haarflow.learning.symmetry import Augmented, Averaged, average
 from haarflow.measures.clouds import action_matrices
 from haarflow.measures.orbits import orbits
+from haarflow.models.fits import refuse_unless_acting
 
 
+@door
 def fold(functional: Functional, on_x: Rep, on_y: Rep) -> Functional:
     """The same functional with one sample per orbit: FA over orbit-closed data, |G| times cheaper, on every cloud.
 
@@ -33,6 +38,7 @@ def fold_closed(functional: Functional, on_x: Rep, on_y: Rep, action: Rep) -> Fu
 
 
 def _folded(functional: Functional, on_x: Rep, on_y: Rep, *, closed: bool) -> Functional:
+    refuse_infinite("The folding of orbits", one_group("The folding of orbits", on_x, on_y))
     match functional:
         case Sum():
             return Sum(tuple(_folded(part, on_x, on_y, closed=closed) for part in functional.parts))
@@ -64,6 +70,7 @@ def _folded_risk(risk: Risk, on_x: Rep, on_y: Rep, *, closed: bool) -> Functiona
 
 
 def _on_one_per_orbit(unit: Averaged, data: Data, loss: str, on_x: Rep, on_y: Rep) -> Functional:
+    refuse_unless_acting(unit, on_x, on_y)
     _refuse_unless_invariant_loss(loss, on_y)
     if isinstance(data, Augmented) and data.tables is not None:
         _refuse_unless_same(Averaged(unit.unit, *data.tables), on_x, on_y)

@@ -1,11 +1,15 @@
 """Symmetry on the data (augment) and on the unit (average). The third way, `restrict`, moves the particles."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from haarflow.algebra.groups import Cyclic
 from haarflow.algebra.reps import Rep, natural, one_group, trivial
+from haarflow.doors import door, numbers, refuse_unless_affordable
 from haarflow.errors import Refusal
 from haarflow.learning.data import Data, Sample
 from haarflow.measures.clouds import Cloud, action_matrices
@@ -34,6 +38,23 @@ class Augmented(Data):
         turn = jax.vmap(lambda rep_of_g, vector: rep_of_g.astype(vector.dtype) @ vector)
         return turn(jax.vmap(self.on_x)(g), xs), turn(jax.vmap(self.on_y)(g), ys)
 
+    def labelled(self, loss, outputs):
+        data = self.data.labelled(loss, outputs)
+        kept = self if data is self.data else self._holding(data, data.shapes()[1][1])
+        return Data.labelled(kept, loss, outputs)
+
+    def _holding(self, data: Data, c: int) -> "Augmented":
+        """The same augmentation of data with labels in R^c; where their size is another one, they must stay."""
+        if c == self.on_y.dim:
+            return Augmented(data, self.on_x, self.on_y, self.tables)
+        if self.on_y.fixed_basis().shape[1] < self.on_y.dim:
+            raise Refusal(
+                f"The labels of a Sample become those of the loss, in R^{c}, before they are moved; got an action on "
+                f"R^{self.on_y.dim} that moves them. Write labels (m, {c}) and on_y of size {c}."
+            )
+        tables = self.tables and (self.tables[0], jnp.tile(jnp.eye(c), (len(self.tables[0]), 1, 1)))
+        return Augmented(data, self.on_x, trivial(self.on_x.group, c), tables)
+
     @classmethod
     def examples(cls):
         plain, (on_x, on_y) = Sample.examples()[1], (natural(Cyclic(2)), trivial(Cyclic(2)))
@@ -51,6 +72,7 @@ def folded(table: Float[Array, "g c c"], values: Float[Array, "gb c"]) -> Float[
     return jnp.einsum("gji,gbj->bi", jnp.asarray(table, split.dtype), split) / len(table)
 
 
+@door
 def augment(data: Data, on_x: Rep, on_y: Rep, *, exact: bool = False, elements=None) -> Augmented:
     """DA: a random element per sample; with `exact`, the average over the group instead of a draw."""
     one_group("augment", on_x, on_y)
@@ -71,7 +93,7 @@ def tables(owner: str, on_x: Rep, on_y: Rep, elements=None) -> tuple[Float[Array
 
 def _refuse_unless_acting(owner: str, data: Data, on_x: Rep, on_y: Rep):
     """A sentence, where the representations do not act on the inputs and labels of the data."""
-    d, c = data.widths()
+    (_, d), (_, c) = data.shapes()
     if (on_x.dim, on_y.dim) != (d, c):
         raise Refusal(
             f"{owner} moves inputs in R^{d} and labels in R^{c} by representations of those sizes; got on_x of size "
@@ -79,11 +101,17 @@ def _refuse_unless_acting(owner: str, data: Data, on_x: Rep, on_y: Rep):
         )
 
 
+@door
 def close(sample: Sample, on_x: Rep, on_y: Rep, *, elements=None) -> Sample:
     """The orbit-closed data set: every pair and all its images, under the group or under given `elements` of it."""
     into, out = tables("close", on_x, on_y, elements)
     _refuse_unless_acting("close", sample, on_x, on_y)
-    return Sample(moved(into, sample.xs), moved(out, sample.ys), sample.size)
+    refuse_unless_affordable(
+        f"The orbits of {len(sample.xs)} samples under {len(into)} elements",
+        float(len(into) * (sample.xs.nbytes + sample.ys.nbytes)),
+        instead="Write augment(data, on_x, on_y), which draws elements, or fewer `elements`.",
+    )
+    return sample.holding(moved(into, sample.xs), moved(out, sample.ys))
 
 
 class Averaged(Wrapped):
@@ -121,31 +149,27 @@ class Averaged(Wrapped):
         return [average(Dense(2, 2), swap, swap)]
 
 
+@door
 def average(unit: Unit, on_x: Rep, on_y: Rep, *, elements=None) -> Averaged:
     """FA: the unit averaged over the group, or over the `elements` that stand for an infinite one."""
     refuse_unless_acting(unit, on_x, on_y)
     return Averaged(unit, *tables("average", on_x, on_y, elements))
 
 
-def symmetrise(function, on_x: Rep, on_y: Rep, *, elements=None):
+@door
+def symmetrise(function: Callable, on_x: Rep, on_y: Rep, *, elements=None):
     """`Q_G f` for any function of a batch (b, d) -> (b, c)."""
     into, out = tables("symmetrise", on_x, on_y, elements)
 
     def averaged(xs):
-        xs = _floating(xs)
+        xs = numbers("The input of a symmetrised function", xs)
         _refuse_unless_rows("inputs", xs.shape, (*xs.shape[:1], on_x.dim))
-        values = _floating(function(moved(into, xs)))
+        values = numbers("The value of a symmetrised function", function(moved(into, xs)))
         values = values[:, None] if values.ndim == 1 and on_y.dim == 1 else values
         _refuse_unless_rows("values", values.shape, (len(into) * xs.shape[0], on_y.dim))
         return folded(out, values)
 
     return averaged
-
-
-def _floating(values) -> Float[Array, "..."]:
-    """Any numbers in floating point: the matrices of a group are no whole numbers, and are not made such by others."""
-    values = jnp.asarray(values)
-    return values if jnp.issubdtype(values.dtype, jnp.floating) else values.astype(float)
 
 
 def _refuse_unless_rows(what: str, found: tuple, wanted: tuple):
@@ -157,10 +181,11 @@ def _refuse_unless_rows(what: str, found: tuple, wanted: tuple):
         )
 
 
+@door
 def asymmetry(
-    unit: Unit, cloud: Cloud, xs: Float[Array, "b d"], on_x: Rep, on_y: Rep, *, elements=None
+    unit: Unit, cloud: Cloud, xs: Array | np.ndarray, on_x: Rep, on_y: Rep, *, elements=None
 ) -> Float[Array, ""]:
-    """`|f − Q_G f|`, root mean square over the inputs: how far the network is from equivariant."""
+    """`|f − Q_G f|`, root mean square over the inputs (b, d): how far the network is from equivariant."""
     plain = network(unit, cloud, xs)
     return rms(plain - network(average(unit, on_x, on_y, elements=elements), cloud, xs))
 

@@ -1,5 +1,6 @@
 """What fits a unit: particles, inputs and representations of its sizes; a sentence where something does not."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -14,19 +15,24 @@ from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 
 
-def refuse_unless_particles(unit: Any, cloud: Any):
+def refuse_unless_cloud(owner: str, cloud: Any, *, stacks: bool = False):
+    """A sentence, where something else stands in the place of one cloud, or of a stack of them if they are welcome."""
+    if not isinstance(cloud, Cloud):
+        raise Refusal(f"{owner} takes a Cloud of particles; got {said(cloud)}. Write uniform(atoms).")
+    if cloud.atoms.ndim != 2 and not stacks:
+        raise Refusal(
+            f"{owner} takes one Cloud at a time; got a stack with atoms {cloud.atoms.shape}. "
+            "Write jax.vmap over the clouds."
+        )
+
+
+def refuse_unless_particles(unit: Any, cloud: Any, *, stacks: bool = False):
     """A sentence, where the atoms of a cloud are not parameters of the unit."""
     name = type(unit).__name__
-    if not isinstance(cloud, Cloud):
-        raise Refusal(f"The particles of a {name} are a Cloud; got {said(cloud)}. Write uniform(atoms).")
+    refuse_unless_cloud(f"A {name}", cloud, stacks=stacks)
     if cloud.p != unit.dim:
         raise Refusal(
             f"A {name} has {unit.dim} parameters; got atoms in R^{cloud.p}. Write atoms of shape (n, {unit.dim})."
-        )
-    if cloud.atoms.ndim != 2:
-        raise Refusal(
-            f"A network is that of one Cloud (n, {unit.dim}); got a stack with atoms {cloud.atoms.shape}. "
-            "Write jax.vmap(lambda cloud: network(unit, cloud, xs))(clouds)."
         )
 
 
@@ -39,6 +45,17 @@ def inputs_for(unit: Any, cloud: Cloud, xs: Any) -> Float[Array, "b d"]:
             f"Write one input of {unit.inputs} numbers in each row, x[None] for a single one."
         )
     return xs.astype(cloud.atoms.dtype)
+
+
+def shapes_of(rule: str, instead: str, function: Callable, *arguments: Any) -> Any:
+    """What a caller's function returns, in shapes alone; its errors end the sentence of the rule that it breaks."""
+    try:
+        return jax.eval_shape(function, *arguments)
+    except Refusal:
+        raise
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
+        said_first = str(error).strip().split("\n")[0].rstrip(".")
+        raise Refusal(f"{rule}; got an error, {said_first}. {instead}") from error
 
 
 def refuse_unless_acting(unit: Any, on_x: Rep, on_y: Rep):

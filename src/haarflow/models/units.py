@@ -11,18 +11,26 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from haarflow.algebra.reps import Rep, trivial
-from haarflow.doors import Count, PositiveLeaf, door, said
+from haarflow.doors import Count, PositiveLeaf, door
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
 from haarflow.measures.clouds import Cloud
 from haarflow.models import blocks
 from haarflow.models.activations import activation, evaluated
-from haarflow.models.fits import inputs_for, refuse_unless_acting, refuse_unless_equivariant, refuse_unless_particles
+from haarflow.models.fits import (
+    inputs_for,
+    refuse_unless_acting,
+    refuse_unless_equivariant,
+    refuse_unless_particles,
+    shapes_of,
+)
 from haarflow.settling import settled
 
 
 class Unit(eqx.Module):
     """A function of one parameter in R^p and one input in R^d, with values in R^c."""
+
+    instead: ClassVar[str] = "Write Dense(inputs, outputs), for example."
 
     if TYPE_CHECKING:  # every member has these three, as fields or as properties
         dim: ClassVar[int]
@@ -340,22 +348,14 @@ class Custom(Unit):
     declared: Callable[[Rep, Rep], Rep] = eqx.field(converter=by_value)
 
     def __check_init__(self):
-        wanted = f"function(theta, x) of theta ({self.dim},) and x ({self.inputs},) gives ({self.outputs},) floats"
+        rule = f"The function of a Custom unit takes ({self.dim},) and ({self.inputs},) numbers to ({self.outputs},)"
         kind = jnp.zeros(()).dtype
-        try:
-            found = jax.eval_shape(
-                self.function, jax.ShapeDtypeStruct((self.dim,), kind), jax.ShapeDtypeStruct((self.inputs,), kind)
-            )
-        except (TypeError, ValueError, IndexError, AttributeError) as error:
-            raise Refusal(
-                f"A Custom unit's {wanted}; got an error: {str(error).splitlines()[0]} "
-                "Write dim, inputs and outputs as the function has them, and use jax.numpy in it."
-            ) from error
-        if not hasattr(found, "shape") or found.shape != (self.outputs,) or not jnp.issubdtype(found.dtype, float):
-            got = f"{found.shape} of {found.dtype}" if hasattr(found, "shape") else said(found)
-            raise Refusal(
-                f"A Custom unit's {wanted}; got {got}. Write outputs={self.outputs} numbers, value[None] for one."
-            )
+        theta, x = jax.ShapeDtypeStruct((self.dim,), kind), jax.ShapeDtypeStruct((self.inputs,), kind)
+        found = shapes_of(rule, "Write dim, inputs and outputs as the function has them.", self.function, theta, x)
+        shape = getattr(found, "shape", None)
+        if shape != (self.outputs,) or not jnp.issubdtype(found.dtype, jnp.floating):
+            got = f"{shape} of {found.dtype}" if shape is not None else f"a {type(found).__name__}"
+            raise Refusal(f"{rule} in floating point; got {got}. Write value[None] for one output, outputs=c for c.")
 
     def __call__(self, theta, x):
         return self.function(theta, x)
