@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from haarflow.doors import Count, NonNegativeLeaf, door, numbers, refuse_unless_affordable, whole
+from haarflow.doors import Count, NonNegativeLeaf, door, leaf, numbers, refuse_unless_affordable, whole
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
 from haarflow.learning.losses import Labels, fitting, loss_named, reals
@@ -179,10 +179,6 @@ class Stream(Data):
         return [cls(law, 4)]
 
 
-def _or_none(value):
-    return None if value is None else jnp.asarray(value)
-
-
 @door
 class Teacher(Data):
     """One pass over x ~ N(0, scale² I) labelled by a network, with Gaussian label noise if asked."""
@@ -190,8 +186,8 @@ class Teacher(Data):
     unit: Unit
     cloud: Cloud
     size: Count
-    scale: NonNegativeLeaf = eqx.field(default=1.0, converter=jnp.asarray, kw_only=True)
-    noise: NonNegativeLeaf | None = eqx.field(default=None, converter=_or_none, kw_only=True)
+    scale: NonNegativeLeaf = eqx.field(default=1.0, converter=leaf, kw_only=True)
+    noise: NonNegativeLeaf | None = eqx.field(default=None, converter=leaf, kw_only=True)
 
     def __check_init__(self):
         refuse_unless_particles(self.unit, self.cloud)
@@ -216,7 +212,7 @@ class TwoGaussians(Data):
     """One pass over labels y = ±1, equally likely, with x ~ N(0, (1 + delta y)² I): no direction tells them apart."""
 
     inputs: Count
-    delta: Float[Array, ""] = eqx.field(converter=jnp.asarray)
+    delta: Float[Array, ""] = eqx.field(converter=leaf)
     size: Count
 
     def __check_init__(self):

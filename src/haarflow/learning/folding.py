@@ -80,13 +80,19 @@ def _on_one_per_orbit(unit: Averaged, data: Data, loss: str, on_x: Rep, on_y: Re
             "Folded data is closed at every step: a whole Sample, or an exact augmentation; got a "
             f"{type(data).__name__} that draws. Write augment(data, on_x, on_y, exact=True)."
         )
-    pairs = np.concatenate([np.asarray(data.xs, float), np.asarray(data.ys, float)], axis=1)
+    pairs = np.concatenate([_sized(data.xs), _sized(data.ys)], axis=1)
     weights = np.full(len(pairs), 1 / len(pairs))
     found = orbits(
         pairs, weights, action_matrices(on_x + on_y, pairs.shape[1]), owner="A Sample", tolerance=_slack(data.xs)
     )
     mass = jnp.asarray(found.mass, data.ys.dtype)
     return Fit(unit, data.xs[found.first], data.ys[found.first], loss, mass)
+
+
+def _sized(rows) -> Float[np.ndarray, "m k"]:
+    """The rows in units of their largest entry, so that pairs coincide where both of their parts do."""
+    rows = np.asarray(rows, float)
+    return rows / max(np.abs(rows).max(), 1e-300)
 
 
 def _slack(array) -> float:

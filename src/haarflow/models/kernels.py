@@ -208,7 +208,7 @@ class Linearised(Wrapped):
 
     @property
     def projector(self) -> Float[np.ndarray, "p p"]:
-        """Onto the displacements: `restrict(field, unit.projector)` leaves the anchors θ₀ where they are."""
+        """Onto the displacements: `restrict(field, unit.projector, through="start")` leaves the anchors θ₀ alone."""
         refuse_unless_affordable(
             "The projector of a Linearised unit", 8.0 * self.dim**2, instead="Write a unit with fewer parameters."
         )
