@@ -9,7 +9,8 @@ import pytest
 from haarflow.algebra.groups import Cyclic, Orthogonal
 from haarflow.algebra.reps import natural, trivial
 from haarflow.errors import Refusal
-from haarflow.learning.data import Data, Sample, Stream, Teacher, folds, load
+from haarflow.learning.data import Data, Sample, Stream, Teacher, folds
+from haarflow.learning.readers import load
 from haarflow.learning.symmetry import augment, close
 from haarflow.measures.clouds import uniform
 from haarflow.members import members
@@ -83,8 +84,9 @@ def test_bad_files_get_their_sentence(tmp_path, name, content, sentence):
 
 
 def test_bad_samples_get_their_sentence(tmp_path):
-    with pytest.raises(Refusal, match=r"A Sample holds m >= 1 inputs .* For scalar outputs write ys\[:, None\]"):
-        Sample(np.ones((3, 2)), np.ones(3))
+    for xs, ys in (((3,), (3,)), ((3, 2), (4,)), ((3, 2), (3, 1, 1)), ((0, 2), (0, 1)), ((3, 0), (3, 1))):
+        with pytest.raises(Refusal, match=r"A Sample holds m >= 1 inputs .* For scalar inputs write xs\[:, None\]"):
+            Sample(np.ones(xs), np.ones(ys))
     with pytest.raises(Refusal, match="A batch size is a whole number >= 1; got 0"):
         Sample(np.ones((3, 2)), np.ones((3, 1)), 0)
     with pytest.raises(Refusal, match=r"has 4 parameters; got atoms in R\^3"):

@@ -11,7 +11,8 @@ from haarflow.dynamics.fields import Descend, Field, restrict
 from haarflow.dynamics.schemes import travel
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample, Teacher
-from haarflow.learning.risks import LOSSES, Functional, Penalty, Risk
+from haarflow.learning.losses import LOSSES
+from haarflow.learning.risks import Functional, Penalty, Risk
 from haarflow.learning.symmetry import average
 from haarflow.measures.clouds import Cloud
 from haarflow.members import members
@@ -105,11 +106,25 @@ def test_a_restricted_field_stays_in_its_subspace():
     np.testing.assert_allclose(tangent.atoms @ (np.eye(4) - projector), 0, atol=1e-16)
 
 
+def test_sums_are_flat():
+    risk, one, two = Risk.examples()[0], Penalty(0.1), Penalty(0.2)
+    for nested in (risk + one + two + one, (risk + one) + (two + one), risk + (one + (two + one))):
+        assert nested.parts == (risk, one, two, one)
+        np.testing.assert_allclose(nested(weighted_cloud()), sum(part(weighted_cloud()) for part in nested.parts))
+    assert risk.parts == (risk,)
+
+
+@pytest.mark.parametrize("add", [lambda risk: risk + 3, lambda risk: 3 + risk, lambda risk: risk + "penalty"])
+def test_only_functionals_are_added(add):
+    with pytest.raises(Refusal, match=r"A functional is added to functionals only; got \w+\. Write risk \+ Penalty"):
+        add(Risk.examples()[0])
+
+
 def test_refusals():
     risk = Risk(Teacher.examples()[0].unit, Teacher.examples()[0])
     with pytest.raises(Refusal, match=r"exact value over a whole Sample only; .* Write risk.sample\(key\)\(cloud\)"):
         risk(weighted_cloud())
-    with pytest.raises(Refusal, match="A loss is one of absolute, cross-entropy, .*; got 'hinge'"):
+    with pytest.raises(Refusal, match="A loss is one of cross-entropy, exponential, .*; got 'hinge'"):
         Risk(risk.unit, risk.data, "hinge")
     with pytest.raises(Refusal, match=r"A Descend's growth is a finite number >= 0; got -1"):
         Descend(risk, growth=-1.0)
