@@ -1,0 +1,160 @@
+"""Right calls of what is minimised: data, risks, symmetry on data and units."""
+
+from bend import FINE, array, choice, cloud, count, flag, function, key, number, rep, thing
+from entry import Entry, of
+
+_ON = {"on_x": rep("swap", finite=True), "on_y": rep("swap", finite=True)}
+_ELEMENTS = array("group.elements()", rows=False, whole=True).also("np.ones((2, 2, 2))")
+_UNIT = thing("unit", "hf.Dense(3, 2)", "hf.Dense(2, 1)", "cloud", "ridge")
+_DATA = thing("sample", "hf.Sample(wider(xs), ys)", "hf.Sample(xs, wider(ys))", "(xs, ys)", "risk", "cloud")
+_RISK = thing("risk", "unit", "sample", "field")
+_FRAME = "np.array([[1.0], [0.0]])"
+_ATOMS = array("students.atoms", rows=False)
+_NETWORK = function("model", "unit", "risk", "lambda cloud, xs: xs[:1]", "lambda cloud, xs: 'three'", "lambda cloud, xs: None")
+
+ENTRIES = [
+    Entry(
+        "Sample",
+        "hf.Risk(unit, hf.Sample({*})).sample(key)(wide)",
+        {"xs": array("xs"), "ys": array("ys"), "size": count("2", huge=FINE, optional=True)},
+    ),
+    Entry("Data.batch", "batches.batch({*})", {"key": key()}),
+    Entry(
+        "Data",
+        "hf.Descend(hf.Risk(unit, OwnData({at})))(key, wide).atoms",
+        {
+            "at": function(
+                "lambda key: (jnp.asarray(xs), jnp.asarray(ys))",
+                "lambda key: jnp.asarray(xs)",
+                "lambda key: None",
+                "lambda key: ('three', 'four')",
+                "lambda key: (jnp.asarray(xs), jnp.asarray(ys)[:2])",
+                "lambda key: (jnp.asarray(xs)[:, :1], jnp.asarray(ys))",
+                "lambda key: (jnp.asarray(xs), jnp.asarray(ys)[:, :1])",
+                "lambda key: (jnp.asarray(xs)[0], jnp.asarray(ys)[0])",
+            )
+        },
+    ),
+    of("folds", key=key(), sample=thing("sample", "(xs, ys)", "xs", "cloud"), count=count("3", most=3)),
+    Entry(
+        "Stream",
+        "hf.Stream({*}).batch(key)",
+        {
+            "law": function(
+                "law_of_pairs", "lambda key, size: jnp.ones((size, 2))", "lambda key, size: None", "lambda key, size: ('a', 'b')",
+                "lambda key, size: (jnp.ones((size, 2)), jnp.ones((size + 1, 2)))", "lambda key, size: (jnp.ones(size), jnp.ones(size))",
+            ),
+            "size": count("2"),
+        },
+    ),
+    Entry(
+        "Teacher",
+        "hf.Teacher({*}).batch(key)",
+        {
+            "unit": thing("unit", "hf.Dense(3, 2)", "cloud", "ridge"),
+            "cloud": cloud("wide"),
+            "size": count("2"),
+            "scale": number("2.0", least=0),
+            "noise": number("0.5", least=0, optional=True),
+        },
+    ),
+    Entry(
+        "TwoGaussians",
+        "hf.TwoGaussians({*}).batch(key)",
+        {"inputs": count("2"), "delta": number("0.5"), "size": count("2")},
+    ),
+    Entry(
+        "load",
+        "hf.load({*}).xs",
+        {
+            "path": function("table_of_numbers", '"/nowhere.csv"', '"/nowhere.npz"', '"numbers.txt"', '"/"', '""', "np.ones(3)"),
+            "outputs": count("1", most=2),
+            "size": count("2", optional=True, huge=FINE),
+        },
+    ),
+    Entry(
+        "Functional",
+        "hf.Descend(OwnFunctional({at}))(key, cloud).atoms",
+        {
+            "at": function(
+                "lambda c: c.weights @ jnp.sum(c.atoms**2, axis=1)",
+                "lambda c: c.atoms", "lambda c: 'three'", "lambda c: None", "lambda c: c.weights",
+            )
+        },
+    ),
+    Entry("Functional.__call__", "risk({*})", {"cloud": cloud("wide")}),
+    Entry("Functional.variation", "risk.variation({*})", {"cloud": cloud("wide")}),
+    Entry("Functional.sample", "hf.Risk(unit, batches).sample({*})(wide)", {"key": key()}),
+    Entry("Functional.__add__", "(risk + {other})(wide)", {"other": thing("penalty", "unit", "field", "sample")}),
+    Entry("Penalty.__call__", "hf.Penalty({tau}, {r})(wide)", {
+        "tau": number("0.5"),
+        "r": function("square", "lambda theta: theta", "lambda theta: 'three'", "lambda theta: None"),
+    }),
+    Entry("Penalty", "hf.Penalty({*})(cloud)", {"tau": number("0.5"), "r": function("square")}),
+    Entry("Penalty.variation", "penalty.variation({*})", {"cloud": cloud("wide", dim=False)}),
+    Entry(
+        "Risk",
+        "hf.Risk({*})(wide)",
+        {"unit": _UNIT, "data": _DATA, "loss": choice('"half-square"').also('"logistic"', '"exponential"')},
+    ),
+    Entry("Deep", "hf.Deep({*})(deep)", {"network": _NETWORK, "data": _DATA, "loss": choice('"half-square"')}),
+    Entry("Deep.__call__", "hf.Deep(model, sample)({*})", {"cloud": cloud("deep")}),
+    Entry(
+        "average_network",
+        "hf.average_network({*})(deep, xs)",
+        {"network": _NETWORK, **_ON},
+    ),
+    Entry("average_network", "hf.average_network(model, swap, swap, {*})(deep, xs)", {"elements": _ELEMENTS}),
+    Entry("fold", "hf.fold({*})(wide)", {
+        "functional": thing("hf.Risk(hf.average(unit, swap, swap), closed) + penalty", "risk", "unit", "field"), **_ON,
+    }),
+    Entry(
+        "optimum",
+        "hf.optimum({*})",
+        {
+            "functional": thing("risk + penalty", "hf.Risk(unit, sample, 'absolute')", "unit", "field", "hf.Risk(unit, batches)"),
+            "atoms": array("whole.atoms", rows=False),
+            "invariant": rep("action", shared=False, optional=True).also("hf.natural(hf.Cyclic(4))"),
+        },
+    ),
+    Entry("Optimum", "hf.optimum(risk, thetas).gap", {}),
+    of("relu_kernel", atoms=_ATOMS, others=array("teacher.atoms", rows=False)),
+    of("relu_distance", cloud=cloud("students"), other=cloud("teacher")),
+    of("relu_split", teacher=cloud("teacher"), population=cloud("students"), empirical=cloud("teacher"), trained=cloud("students")),
+    Entry("ReluRisk", "hf.ReluRisk({*})(students)", {"teacher": cloud("teacher").also("hf.uniform(np.ones((2, 1)))")}),
+    Entry("ReluRisk.variation", "hf.ReluRisk(teacher).variation({*})", {"cloud": cloud("students")}),
+    Entry(
+        "ReluLimit",
+        "hf.ReluLimit({*})(hf.uniform(thetas))",
+        {"teacher": cloud("teacher"), "d": count("6", huge=FINE).also("3"), "nodes": count("4")},
+    ),
+    Entry("ReluLimit.kernel", "hf.ReluLimit(teacher, 6).kernel({*})", {"atoms": array("thetas", rows=False), "others": array("thetas", rows=False)}),
+    of("known_and_rest", atoms=_ATOMS, frame=array(_FRAME, width=False, whole=True).also("np.ones((2, 1))", f"2 * {_FRAME}")),
+    of("angle_quadrature", dim=count("3", least=2, huge=FINE), nodes=count("4")),
+    Entry(
+        "asymmetry",
+        "hf.asymmetry({*})",
+        {"unit": _UNIT, "cloud": cloud("wide"), "xs": array("xs", rows=False), **_ON},
+    ),
+    Entry("asymmetry", "hf.asymmetry(unit, wide, xs, swap, swap, {*})", {"elements": _ELEMENTS}),
+    Entry(
+        "augment",
+        "hf.augment({*}).batch(key)",
+        {"data": _DATA, "on_x": rep("swap"), "on_y": rep("swap"), "exact": flag("False")},
+    ),
+    Entry("augment", "hf.augment({*}, exact=True).batch(key)", {"data": _DATA, **_ON}),
+    Entry("augment", "hf.augment(sample, swap, swap, exact=True, {*}).batch(key)", {"elements": _ELEMENTS}),
+    Entry("average", "hf.network(hf.average({*}), wide, xs)", {"unit": _UNIT, **_ON}),
+    Entry("average", "hf.network(hf.average(unit, swap, swap, {*}), wide, xs)", {"elements": _ELEMENTS}),
+    Entry("close", "hf.close({*}).xs", {"sample": thing("sample", "hf.Sample(wider(xs), ys)", "(xs, ys)", "xs"), **_ON}),
+    Entry(
+        "symmetrise",
+        "hf.symmetrise({*})(jnp.asarray(xs))",
+        {
+            "function": function("jnp.sin", "lambda xs: xs[:1]", "lambda xs: 'three'", "lambda xs: None", "lambda xs: xs[:, :1]"),
+            **_ON,
+        },
+    ),
+    Entry("symmetrise", "hf.symmetrise(jnp.sin, swap, swap, {*})(jnp.asarray(xs))", {"elements": _ELEMENTS}),
+    Entry("symmetrise.__call__", "hf.symmetrise(jnp.sin, swap, swap)({xs})", {"xs": array("xs", rows=False)}),
+]
