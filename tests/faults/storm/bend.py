@@ -12,11 +12,15 @@ BAD, FINE, SAME = "bad", "fine", "same"
 
 
 class Bent(NamedTuple):
-    """Another source for an argument, with {} where the right one stands; what it is; the precision it leaves."""
+    """Another source for an argument, with {} where the right one stands; what it is; the precision it leaves.
+
+    What is wrong with a thing `late` may come out when it is used, not when it is made.
+    """
 
     source: str
     verdict: str
     slack: float = 1e-12
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -26,10 +30,19 @@ class Arg:
     source: str
     ways: tuple[Bent, ...] = ()
 
-    def also(self, *bad: str, fine: tuple[str, ...] = (), same: tuple[str, ...] = ()) -> "Arg":
+    def also(self, *bad: str, late=(), fine=(), same=()) -> "Arg":
         """The argument with a few ways more, which its kind does not know."""
-        more = [Bent(s, BAD) for s in bad] + [Bent(s, FINE) for s in fine] + [Bent(s, SAME) for s in same]
+        more = [Bent(s, BAD) for s in bad] + [Bent(s, BAD, late=True) for s in late]
+        more += [Bent(s, FINE) for s in fine] + [Bent(s, SAME) for s in same]
         return replace(self, ways=(*self.ways, *more))
+
+    def when_made(self) -> "Arg":
+        """The argument with those ways that must be refused when the thing is made."""
+        return replace(self, ways=tuple(way for way in self.ways if not way.late))
+
+    def when_used(self) -> "Arg":
+        """The argument with those ways that may come out when the thing is used."""
+        return replace(self, ways=tuple(way for way in self.ways if way.late or way.verdict != BAD))
 
     def bent(self) -> list[Bent]:
         """Every way, written out."""
@@ -85,22 +98,27 @@ def choice(source: str, *, optional=False) -> Arg:
     return _made(source, bad=['"nonsense"', "3", "[{}]", "np.nan", '""', "object()"], optional=optional)
 
 
-def array(source: str, *, width=True, rows=True, whole=False, nan=False, optional=False) -> Arg:
-    """Real numbers in rows; whether the last and the first axis have a length that the rest of the call decides."""
+def array(source: str, *, width=True, rows=True, empty=BAD, whole=False, optional=False) -> Arg:
+    """Real numbers in rows; whether the last and the first axis have a length that the rest of the call decides.
+
+    `empty` says whether no rows at all could be meant; `whole` that the numbers are, and may be given as integers.
+    """
     bad = [*_STRANGERS, "np.array([['a', 'b']])", "[[1.0, 2.0], [3.0]]", "1j * np.asarray({})"]
-    bad += ["np.asarray({})[None, None]", "[]", "np.asarray({})[:0]", "[[object()]]", "3.0"]
-    bad += [] if nan else ["holed({})", "opened({})"]
+    bad += ["np.asarray({})[None, None]", "[[object()]]", "3.0", "holed({})", "opened({})"]
+    bad += ["np.asarray({})[:0]", "[]"] if empty == BAD else []
     bad += ["wider({})", "narrower({})"] if width else []
     bad += ["longer({})", "shorter({})"] if rows else []
     same = ["np.asarray({}).tolist()", "jnp.asarray({})", "np.asfortranarray({})", "frozen({})"]
     same += ["np.asarray({}).astype(int)", "np.asarray({}).astype(np.int8).tolist()"] if whole else []
     same += ["np.asarray({}).astype(object)", "np.repeat(np.asarray({}), 2, axis=0)[::2]"]
-    return _made(source, bad=bad, same=same, loose=["np.asarray({}, np.float32)"], optional=optional)
+    fine = ["np.asarray({})[:0]"] if empty == FINE else []
+    return _made(source, bad=bad, fine=fine, same=same, loose=["np.asarray({}, np.float32)"], optional=optional)
 
 
-def key(source: str = "key") -> Arg:
-    """One key: of either kind, or an integer seed."""
-    bad = [*_STRANGERS, "1.5", "np.nan", "jax.random.split(key, 3)", "np.zeros(2)", "np.zeros(3, np.uint32)", "[]"]
+def key(source: str = "key", *, many=False) -> Arg:
+    """A key: of either kind, or an integer seed; `many` welcomes a row of them."""
+    bad = [*_STRANGERS, "1.5", "np.nan", "np.zeros(2)", "np.zeros(3, np.uint32)", "[]", "[[7, 8]]"]
+    bad += [] if many else ["jax.random.split(key, 3)", "[7, 8]"]
     same = ["jax.random.PRNGKey(7)", "7", "np.int64(7)", "np.asarray(jax.random.key_data({}))", "np.uint32(7)"]
     return _made(source, bad=bad, fine=["-1", "10**30", "2**63", "True"], same=same, optional=False)
 
@@ -133,18 +151,17 @@ def group(source: str, *, finite=False) -> Arg:
     return _made(source, bad=[*bad, "circle"] if finite else bad, optional=False)
 
 
-def thing(source: str, *wrong: str, optional=False) -> Arg:
-    """A member of some kind; `wrong` are members of other kinds, or of this one with sizes that do not fit."""
+def thing(source: str, *wrong: str, late=(), optional=False) -> Arg:
+    """A member of some kind; `wrong` are members of other kinds, `late` those whose sizes do not fit."""
     bad = [*_STRANGERS, "3.0", "type({})", "np.nan", "np.ones((2, 2))", "[{}, 3.0]", *wrong]
-    return _made(source, bad=bad, optional=optional)
+    return _made(source, bad=bad, optional=optional).also(late=late)
 
 
 def function(source: str, *wrong: str, optional=False) -> Arg:
     """A function; `wrong` are functions that return something else."""
-    bad = [*_STRANGERS, "3.0", "np.nan", "[{}]", *wrong]
-    return _made(source, bad=bad, optional=optional)
+    return _made(source, bad=[*_STRANGERS, "3.0", "np.nan", "[{}]"], optional=optional).also(late=wrong)
 
 
-def given(source: str) -> Arg:
-    """An argument of a plain record that the library hands out: nobody checks it, and it is not bent."""
-    return Arg(source)
+def one_of(source: str, *wrong: str, optional=False) -> Arg:
+    """Something with rules of its own: a path, a shape, a list of things; `wrong` are what breaks them."""
+    return _made(source, bad=[*_STRANGERS, "np.nan", *wrong], optional=optional)

@@ -1,7 +1,7 @@
 """Right calls of what acts: groups, representations, and their methods."""
 
 from bend import FINE, array, count, function, group, key, rep
-from entry import Entry, of
+from entry import Entry, made, of
 
 _SIZED = ["Cyclic", "Rotations", "Dihedral", "Symmetric", "Alternating", "Signs", "Hyperoctahedral", "Trivial"]
 _CIRCLES = ["Orthogonal", "SpecialOrthogonal"]
@@ -9,7 +9,7 @@ _TURN = "np.array([[0.0, -1.0], [1.0, 0.0]])"
 _SWAPPED = "np.array([[0.0, 1.0], [1.0, 0.0]])"
 
 ENTRIES = [
-    *(Entry(name, f"hf.{name}({{*}}).generators()", {"n": count("3", huge=FINE)}) for name in [*_SIZED, *_CIRCLES]),
+    *(entry for name in _SIZED + _CIRCLES for entry in made(name, "{}.generators()", n=count("3", huge=FINE))),
     Entry("Icosahedral", "hf.Icosahedral().elements()", {}),
     Entry(
         "Matrices",
@@ -24,7 +24,11 @@ ENTRIES = [
         "hf.Permutations({*}).order",
         {
             "generators": array("np.array([[1, 2, 0]])", rows=False).also(
-                "[(0, 0, 1)]", "[(1, 2, 3)]", "[1, 2, 0]", "[(1.5, 2.0, 0.0)]", same=("[(1, 2, 0)]", "[[1.0, 2.0, 0.0]]")
+                "[(0, 0, 1)]",
+                "[(1, 2, 3)]",
+                "[1, 2, 0]",
+                "[(1.5, 2.0, 0.0)]",
+                same=("[(1, 2, 0)]", "[[1.0, 2.0, 0.0]]"),
             )
         },
     ),
@@ -40,7 +44,11 @@ ENTRIES = [
     Entry(
         "Finite.index",
         "hf.Cyclic(2).index({*})",
-        {"g": array(_SWAPPED, whole=True).also("np.ones((2, 2))", "np.diag([1.0, -1.0])", "jnp.diag(jnp.array([1.0, -1.0]))")},
+        {
+            "g": array(_SWAPPED, whole=True).also(
+                "np.ones((2, 2))", "np.diag([1.0, -1.0])", "jnp.diag(jnp.array([1.0, -1.0]))"
+            )
+        },
     ),
     # representations
     of("natural", group=group("group")),
@@ -60,7 +68,11 @@ ENTRIES = [
     Entry(
         "image",
         "hf.image({*}).matrices()",
-        {"group": group("hf.Dihedral(4)", finite=True).also("hf.Rotations(3)", "hf.Cyclic(3)"), "h": count("3"), "w": count("3")},
+        {
+            "group": group("hf.Dihedral(4)", finite=True).also("hf.Rotations(3)", "hf.Cyclic(3)"),
+            "h": count("3"),
+            "w": count("3"),
+        },
     ),
     Entry(
         "represent",
@@ -68,7 +80,12 @@ ENTRIES = [
         {
             "group": group("hf.Cyclic(2)").also("hf.Cyclic(3)"),
             "function": function(
-                "lambda g: g", "lambda g: g[:1]", "lambda g: 2 * g", "lambda g: 'three'", "lambda g: None", "lambda g: g + np.nan"
+                "lambda g: g",
+                "lambda g: g[:1]",
+                "lambda g: 2 * g",
+                "lambda g: 'three'",
+                "lambda g: None",
+                "lambda g: g + np.nan",
             ),
             "dim": count("2").also("3"),
         },
@@ -88,13 +105,19 @@ ENTRIES = [
         "hf.permutation({*}).matrices()",
         {
             "group": group("hf.Cyclic(2)", finite=True).also("hf.Cyclic(3)"),
-            "points": array("np.eye(2)", rows=False, whole=True).also("[[1.0, 0.0], [0.0, 2.0]]", "[[1.0, 0.0], [1.0, 0.0]]"),
+            "points": array("np.eye(2)", rows=False, whole=True).also(
+                "[[1.0, 0.0], [0.0, 2.0]]", "[[1.0, 0.0], [1.0, 0.0]]"
+            ),
         },
     ),
     Entry(
         "permutation",
         "hf.permutation(group, {*}).matrices()",
-        {"elements": array("[(0, 1, 2), (1, 0, 2)]", width=False).also("[(0, 0, 1), (0, 1, 2)]", "[(0.5, 1.0), (1.0, 0.5)]")},
+        {
+            "elements": array("[(0, 1, 2), (1, 0, 2)]", width=False).also(
+                "[(0, 0, 1), (0, 1, 2)]", "[(0.5, 1.0), (1.0, 0.5)]"
+            )
+        },
     ),
     Entry(
         "permutation",
@@ -107,18 +130,24 @@ ENTRIES = [
     Entry(
         "Rep.apply",
         "swap.apply({*})",
-        {"g": array(_SWAPPED, whole=True), "z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False)},
+        {"g": array(_SWAPPED, whole=True), "z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False, empty=FINE)},
     ),
     Entry(
         "Rep.apply",
         "hf.regular(group).apply({*})",
-        {"g": array(_SWAPPED, whole=True), "z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False)},
+        {"g": array(_SWAPPED, whole=True), "z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False, empty=FINE)},
     ),
     Entry("Rep.character", "swap.character({*})", {"g": array(_SWAPPED, whole=True)}),
     Entry("Rep.signed", "swap.signed({*})", {"g": array(_SWAPPED, whole=True)}),
     Entry("Rep.permutation", "swap.permutation({*})", {"g": array(_SWAPPED, whole=True).also("np.diag([1.0, -1.0])")}),
-    Entry("Rep.derivative", "hf.natural(circle).derivative({*})", {"a": array("np.array([[0.0, -1.0], [1.0, 0.0]])", whole=True)}),
-    Entry("Rep.project", "swap.project({*})", {"z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False)}),
+    Entry(
+        "Rep.derivative",
+        "hf.natural(circle).derivative({*})",
+        {"a": array("np.array([[0.0, -1.0], [1.0, 0.0]])", whole=True)},
+    ),
+    Entry(
+        "Rep.project", "swap.project({*})", {"z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False, empty=FINE)}
+    ),
     Entry("Rep.matrices", "swap.matrices()", {}),
     Entry("Rep.orbits", "swap.orbits()", {}),
     Entry("Rep.fixed_basis", "swap.fixed_basis()", {}),

@@ -1,6 +1,6 @@
 """Right calls of what flows: clouds, and the distances between them."""
 
-from bend import FINE, array, cloud, count, flag, function, key, number, rep
+from bend import FINE, array, cloud, count, flag, function, key, number, one_of, rep
 from entry import Entry, of
 
 _TWO = {"mu": cloud("cloud"), "nu": cloud("other")}
@@ -12,20 +12,21 @@ _ELEMENTS = array("group.elements()", rows=False, whole=True).also("np.ones((2, 
 ENTRIES = [
     of("Cloud", atoms=array("atoms", width=False), weights=array("masses").also("-masses", "2 * masses")),
     of("uniform", atoms=array("atoms", width=False, rows=False)),
-    of("stack", clouds=function("[cloud, cloud]", "cloud", "[]", "[cloud, other]", "[cloud, 3.0]", "[atoms, atoms]")),
+    of("stack", clouds=one_of("[cloud, cloud]", "cloud", "[]", "[cloud, other]", "[cloud, 3.0]", "[atoms, atoms]")),
     Entry(
         "Cloud.push",
         "cloud.push({*})",
         {
             "map": array("np.array([[0.5, 1.0], [0.0, 2.0]])", rows=False).also(
-                "lambda z: 'three'", "lambda z: None", "lambda z: z * np.nan", same=("lambda z: jnp.array([[0.5, 1.0], [0.0, 2.0]]) @ z",)
+                "lambda z: 'three'",
+                "lambda z: None",
+                "lambda z: z * np.nan",
+                same=("lambda z: jnp.array([[0.5, 1.0], [0.0, 2.0]]) @ z",),
             )
         },
     ),
     Entry("Cloud.orbit", "cloud.orbit({*})", {"rep": rep("swap", finite=True, shared=False)}),
-    Entry(
-        "Cloud.orbit", "cloud.orbit({*})", {"rep": rep("hf.natural(group)", shared=False), "elements": _ELEMENTS}
-    ),
+    Entry("Cloud.orbit", "cloud.orbit({*})", {"rep": rep("hf.natural(group)", shared=False), "elements": _ELEMENTS}),
     Entry("Cloud.project", "cloud.project({*})", {"rep": rep("swap", shared=False, matrix=True)}),
     Entry("Cloud.resample", "other.resample({*})", {"key": key(), "n": count("3")}),
     Entry("Cloud.mean", "other.mean()", {}),
@@ -42,7 +43,15 @@ ENTRIES = [
     of("wi_distance", **_ACTED, **_PATIENT),
     Entry("wi_distance", "hf.wi_distance(cloud, swap, {*})", {"elements": _ELEMENTS}),
     of("wi_rmd", **_ACTED, **_PATIENT),
-    of("wi_bounds", key=key(), **_ACTED, projections=count("4"), rounds=count("1", least=0), pairs=flag("True"), force=flag("False")),
+    of(
+        "wi_bounds",
+        key=key(),
+        **_ACTED,
+        projections=count("4"),
+        rounds=count("1", least=0),
+        pairs=flag("True"),
+        force=flag("False"),
+    ),
     Entry("wi_bounds", "hf.wi_bounds(key, cloud, swap, {*})", {"elements": _ELEMENTS, "rounds": count("1", least=0)}),
     of("orbit_mmd_squared", **_ACTED, width=number("1.0", above=0, optional=True), block=count("512", huge=FINE)),
     of(

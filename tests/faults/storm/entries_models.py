@@ -1,65 +1,64 @@
 """Right calls of what a particle does: units, networks, kernels."""
 
 from bend import FINE, array, choice, cloud, count, function, number, rep, thing
-from entry import Entry, of
+from entry import Entry, made, of
 
-_INPUTS = array("xs", rows=False)
-_OTHERS = array("xs[:2]", rows=False, optional=True)
+_INPUTS = array("xs", rows=False, empty=FINE)
+_OTHERS = array("xs[:2]", rows=False, empty=FINE, optional=True)
 _ON = {"on_x": rep("swap"), "on_y": rep("swap")}
-_UNIT = thing("unit", "hf.Dense(3, 2)", "hf.Dense(2, 1)", "cloud", "ridge")
-_ONE = thing("single", "hf.Perceptron(3)", "hf.Perceptron(2, 2)", "cloud", "ridge")
+_UNIT = thing("unit", "cloud", "ridge", late=("hf.Dense(3, 2)", "hf.Dense(2, 1)"))
+_ONE = thing("single", "cloud", "ridge", late=("hf.Perceptron(3)", "hf.Perceptron(2, 2)"))
 
 ENTRIES = [
-    Entry(
-        "Dense",
-        "hf.network(hf.Dense({*}), wide, xs)",
-        {"inputs": count("2"), "outputs": count("2"), "activation": choice('"tanh"')},
-    ),
-    Entry(
-        "Perceptron",
-        "hf.network(hf.Perceptron({*}), wide, xs)",
-        {"inputs": count("2"), "outputs": count("1"), "activation": choice('"tanh"')},
-    ),
-    Entry(
+    *made("Dense", "hf.network({}, wide, xs)", inputs=count("2"), outputs=count("2"), activation=choice('"tanh"')),
+    *made("Perceptron", "hf.network({}, wide, xs)", inputs=count("2"), outputs=count("1"), activation=choice('"tanh"')),
+    *made(
         "TwoLayer",
-        "hf.network(hf.TwoLayer({*}), wide, xs)",
-        {"inputs": count("2"), "hidden": count("1"), "outputs": count("1"), "activation": choice('"tanh"')},
+        "hf.network({}, wide, xs)",
+        inputs=count("2"),
+        hidden=count("1"),
+        outputs=count("1"),
+        activation=choice('"tanh"'),
     ),
-    Entry("Quadratic", "hf.network(hf.Quadratic({*}), cloud, xs)", {"inputs": count("2")}),
-    Entry(
-        "Bump",
-        "hf.network(hf.Bump({*}), wide, xs)",
-        {"inputs": count("2"), "outputs": count("2"), "variance": number("0.5", above=0)},
-    ),
-    Entry(
+    *made("Quadratic", "hf.network({}, cloud, xs)", inputs=count("2")),
+    *made("Bump", "hf.network({}, wide, xs)", inputs=count("2"), outputs=count("2"), variance=number("0.5", above=0)),
+    *made(
         "Custom",
-        "hf.network(hf.Custom({*}), cloud, xs)",
-        {
-            "function": function(
-                "ridge", "lambda theta, x: theta", "lambda theta, x: 'three'", "lambda theta, x: None", "lambda theta, x: theta @ x"
-            ),
-            "dim": count("2").also("3"),
-            "inputs": count("2").also("3"),
-            "outputs": count("1").also("2"),
-            "declared": function("moves_as_inputs"),
-        },
+        "hf.network({}, cloud, xs)",
+        function=function(
+            "ridge",
+            "lambda theta, x: theta",
+            "lambda theta, x: 'three'",
+            "lambda theta, x: None",
+            "lambda theta, x: theta @ x",
+        ),
+        dim=count("2").also(late=("3",)),
+        inputs=count("2").also(late=("3",)),
+        outputs=count("1").also(late=("2",)),
+        declared=function("moves_as_inputs"),
     ),
     Entry(
         "Custom.action",
         "hf.Custom(ridge, 2, 2, 1, {declared}).action(swap, hf.trivial(group))",
-        {"declared": function("moves_as_inputs", "lambda on_x, on_y: on_y", "lambda on_x, on_y: 'three'", "lambda on_x, on_y: None")},
+        {
+            "declared": function(
+                "moves_as_inputs", "lambda on_x, on_y: on_y", "lambda on_x, on_y: 'three'", "lambda on_x, on_y: None"
+            )
+        },
     ),
-    Entry("Scaled", "hf.network(hf.Scaled({*}), wide, xs)", {"unit": _UNIT, "scale": number("2.0")}),
-    Entry("Linearised", "hf.Linearised({*}).anchored(wide)", {"unit": thing("unit", "cloud", "ridge")}),
+    *made("Scaled", "hf.network({}, wide, xs)", unit=_UNIT, scale=number("2.0")),
+    *made("Linearised", "{}.anchored(wide)", unit=thing("unit", "cloud", "ridge")),
     Entry("Linearised.anchored", "hf.Linearised(unit).anchored({*})", {"cloud": cloud("wide")}),
     of("network", unit=_UNIT, cloud=cloud("wide"), xs=_INPUTS),
     Entry("Unit.action", "unit.action({*}).dim", _ON),
-    Entry("Unit.action", "hf.Perceptron(2, 1).action({*}).dim", {"on_x": rep("swap"), "on_y": rep("hf.trivial(group)")}),
-    Entry("Unit.action", "hf.Quadratic(2).action({*}).dim", {"on_x": rep("swap"), "on_y": rep("hf.trivial(group)")}),
     Entry(
+        "Unit.action", "hf.Perceptron(2, 1).action({*}).dim", {"on_x": rep("swap"), "on_y": rep("hf.trivial(group)")}
+    ),
+    Entry("Unit.action", "hf.Quadratic(2).action({*}).dim", {"on_x": rep("swap"), "on_y": rep("hf.trivial(group)")}),
+    *made(
         "Residual",
-        "hf.Residual({*})(deep, xs)",
-        {"layers": thing("(unit, unit)", "()", "(hf.Dense(2, 3), unit)", "unit", "('three', unit)")},
+        "{}(deep, xs)",
+        layers=thing("(unit, unit)", "()", "(hf.Dense(2, 3), unit)", "unit", "('three', unit)"),
     ),
     Entry("Residual.__call__", "model({*})", {"cloud": cloud("deep"), "xs": _INPUTS}),
     Entry("Residual.split", "model.split({*})", {"cloud": cloud("deep", stack=True)}),
@@ -69,11 +68,16 @@ ENTRIES = [
     of("relu_beyond_linear", d=count("3", huge=FINE)),
     of("feature_kernel", unit=_UNIT, cloud=cloud("wide"), xs=_INPUTS, others=_OTHERS),
     of("tangent_kernel", unit=_ONE, cloud=cloud("wide"), xs=_INPUTS, others=_OTHERS),
-    of("kernel_ridge", gram=array("gram").also("-gram", "gram + np.triu(gram)"), ys=array("labels"), ridge=number("0.5", least=0)),
+    of(
+        "kernel_ridge",
+        gram=array("gram").also("-gram", "gram + np.triu(gram)"),
+        ys=array("labels"),
+        ridge=number("0.5", least=0),
+    ),
     of(
         "kernel_flow",
         gram=array("gram").also("gram + np.triu(gram)"),
-        cross=array("gram[:2]", rows=False),
+        cross=array("gram[:2]", rows=False, empty=FINE),
         ys=array("labels"),
         times=array("times", width=False, rows=False).also("-times"),
     ),

@@ -1,16 +1,21 @@
 """Right calls of what people call: discovery, and what it finds."""
 
-from bend import FINE, array, choice, cloud, count, function, key, number, rep, thing
+from bend import FINE, array, choice, cloud, count, key, number, one_of, rep, thing
 from entry import Entry, of
 
 _BASIS = array("basis", width=False, rows=False).also("2 * basis", "np.ones((4, 2))")
-_SHAPE = function("(2, 2)", "(3, 2)", "(2,)", "(-2, -2)", "(2.5, 2)", "(2, 2, 1)", optional=True)
+_SHAPE = one_of("(2, 2)", "(3, 2)", "(2,)", "(-2, -2)", "(2.5, 2)", "(2, 2, 1)", optional=True)
 _TIES = number("0.25", least=0)
 
 ENTRIES = [
     of(
         "discover",
-        field=thing("field", "risk", "hf.Descend(hf.Risk(hf.Dense(3, 2), hf.Sample(wider(xs), ys)))", "hf.Descend"),
+        field=thing(
+            "field",
+            "risk",
+            "[field, field, field]",
+            late=("hf.Descend(hf.Risk(hf.Dense(3, 2), hf.Sample(wider(xs), ys)))",),
+        ),
         start=cloud("wide"),
         key=key(),
         dt=number("0.25", above=0),
@@ -24,13 +29,17 @@ ENTRIES = [
         directions=count("1", huge=FINE),
         ties=number("4.0", least=0),
         most=count("1", huge=FINE, optional=True),
-        progress=function("False", optional=True),
+        progress=one_of("False", "3.0", optional=True).also(same=("silent",)),
     ),
     Entry("Discovery", "str(found)", {}),
     Entry("Discovery.angles", "found.angles({*})", {"known": array("basis", width=False).also("swap")}),
     Entry("Discovery.angles", "found.angles({*})", {"known": rep("action", shared=False)}),
     Entry("Discovery.sharing", "found.sharing({*})", {"tolerance": _TIES}),
-    Entry("Discovery.symmetries", "found.symmetries({*})", {"shape": _SHAPE, "tolerance": _TIES, "limit": count("100", huge=FINE)}),
+    Entry(
+        "Discovery.symmetries",
+        "found.symmetries({*})",
+        {"shape": _SHAPE, "tolerance": _TIES, "limit": count("100", huge=FINE)},
+    ),
     Entry("Discovery.rounded", "found.rounded({*})", {"tolerance": _TIES}),
     Entry(
         "Discovery.restrict",

@@ -42,8 +42,8 @@ class Entry:
         return [(name, way) for name, arg in self.args.items() for way in arg.bent()]
 
     def calls(self, seed: int) -> Iterator[Call]:
-        """Bent calls without end of them twice, in an order that the seed decides; one in eight bends two arguments."""
-        draw = random.Random(f"{seed} {self.name}")
+        """Every bent call once, in an order that the seed decides; one in eight bends two arguments."""
+        draw = random.Random(f"{seed} {self.name} {self.template}")
         singles = list(self.singles)
         draw.shuffle(singles)
         for name, way in singles:
@@ -64,3 +64,10 @@ class Entry:
 def of(name: str, **args: Arg) -> Entry:
     """The entry of a public function or class, called by its name."""
     return Entry(name, f"hf.{name}({{*}})", args)
+
+
+def made(name: str, use: str, **args: Arg) -> list[Entry]:
+    """The entries of a class: made alone, which must refuse what is bad then, and made and used, `{}` in `use`."""
+    alone = Entry(name, f"hf.{name}({{*}})", {name: arg.when_made() for name, arg in args.items()})
+    used = Entry(name, use.replace("{}", alone.template), {name: arg.when_used() for name, arg in args.items()})
+    return [alone, used]

@@ -22,9 +22,9 @@ from collections.abc import Iterator
 from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
-from entry import Call, Entry
+from entry import Call
 from judge import Fault, Judge, Late
-from small import needed, script, written
+from small import script
 from table import ENTRIES, ROOM_OF, gaps
 
 SECONDS = 10
@@ -102,7 +102,9 @@ class Helper:
         flags = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
         env = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
         words = [sys.executable, __file__, "--serve"]
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env)
+        self.process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env
+        )
         assert self._answer(120) == "ready"
 
     def _answer(self, seconds: float):
@@ -172,7 +174,10 @@ def told(found: list[Found]) -> str:
         rows.append((name, *(str(counts[word] or "") for word in words)))
     wide = [max(len(row[i]) for row in rows) for i in range(len(words) + 1)]
     table = ["  ".join(cell.ljust(w) for cell, w in zip(row, wide, strict=True)).rstrip() for row in rows]
-    lines = [f"{fault.word} {call.name} ({call.bent}, {call.verdict})\n    {call.source}\n    {fault.detail}" for call, fault in found]
+    lines = [
+        f"{fault.word} {call.name} ({call.bent}, {call.verdict})\n    {call.source}\n    {fault.detail}"
+        for call, fault in found
+    ]
     return "\n".join([*table, "", *lines])
 
 
@@ -190,7 +195,9 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--name", help="a public name, one of its methods, or a room")
     parser.add_argument("--calls", type=int, help="how many; all there are, if not given")
-    parser.add_argument("--right", action="store_true", help="make the right calls first, and name what the table lacks")
+    parser.add_argument(
+        "--right", action="store_true", help="make the right calls first, and name what the table lacks"
+    )
     parser.add_argument("--run", help="make this one call, with its traceback")
     parser.add_argument("--json", action="store_true", help="tell the faults as JSON")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
