@@ -3,12 +3,13 @@
 - BAD: only a Refusal is right.
 - FINE: an answer of the usual kind, without NaN, or a Refusal.
 - SAME: a change of type only; the usual answer, up to the precision of the type, or a Refusal.
+- TRACED: the right value, seen by a compiler; anything or a Refusal.
 """
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-BAD, FINE, SAME = "bad", "fine", "same"
+BAD, FINE, SAME, TRACED, LATE = "bad", "fine", "same", "traced", "late"
 
 
 class Bent(NamedTuple):
@@ -75,17 +76,16 @@ def number(source: str, *, above=None, least=None, below=None, most=None, rows=F
     return _made(source, bad=bad, fine=fine, same=same, loose=["np.float32({})"], optional=optional)
 
 
-def count(source: str, *, least=1, most=None, huge=BAD, optional=False) -> Arg:
-    """A whole number; `huge` says whether 10¹⁸ and more of it could ever be meant."""
-    bad = [*_STRANGERS, "np.nan", "np.inf", "2.5", "[1, 2]", "np.array([2, 3])", "1j", '"3"']
+def count(source: str, *, least=1, most=None, huge=BAD, rows=False, optional=False) -> Arg:
+    """A whole number; `huge` says whether 10¹⁸ and more of it could ever be meant, or comes out LATE, in use."""
+    bad = [*_STRANGERS, "np.nan", "np.inf", "2.5", "1j", '"3"', *([] if rows else ["[1, 2]", "np.array([2, 3])"])]
     bad += [] if least is None else [repr(least - 1), repr(least - 2), "-10**30"]
     bad += [] if most is None else [repr(most + 1)]
     large = ["10**18", "10**30", "1e30"]
     same = ["np.int32({})", "np.int64({})", "np.uint8({})", "np.array({})", "jnp.asarray({})", "float({})"]
-    if least is not None and least < 0:
-        same.remove("np.uint8({})")
     fine = ["True", *(large if huge == FINE else [])]
-    return _made(source, bad=bad + (large if huge == BAD else []), fine=fine, same=same, optional=optional)
+    found = _made(source, bad=bad + (large if huge == BAD else []), fine=fine, same=same, optional=optional)
+    return found.also(late=large if huge == LATE else ())
 
 
 def flag(source: str) -> Arg:
@@ -98,13 +98,14 @@ def choice(source: str, *, optional=False) -> Arg:
     return _made(source, bad=['"nonsense"', "3", "[{}]", "np.nan", '""', "object()"], optional=optional)
 
 
-def array(source: str, *, width=True, rows=True, empty=BAD, whole=False, optional=False) -> Arg:
+def array(source: str, *, width=True, rows=True, lead=False, empty=BAD, whole=False, optional=False) -> Arg:
     """Real numbers in rows; whether the last and the first axis have a length that the rest of the call decides.
 
-    `empty` says whether no rows at all could be meant; `whole` that the numbers are, and may be given as integers.
+    `lead` welcomes axes before the rows; `empty` says whether no rows at all could be meant; `whole` that the numbers
+    are, and may be given as integers.
     """
     bad = [*_STRANGERS, "np.array([['a', 'b']])", "[[1.0, 2.0], [3.0]]", "1j * np.asarray({})"]
-    bad += ["np.asarray({})[None, None]", "[[object()]]", "3.0", "holed({})", "opened({})"]
+    bad += ["[[object()]]", "3.0", "holed({})", "opened({})", *([] if lead else ["np.asarray({})[None, None]"])]
     bad += ["np.asarray({})[:0]", "[]"] if empty == BAD else []
     bad += ["wider({})", "narrower({})"] if width else []
     bad += ["longer({})", "shorter({})"] if rows else []
@@ -112,7 +113,8 @@ def array(source: str, *, width=True, rows=True, empty=BAD, whole=False, optiona
     same += ["np.asarray({}).astype(int)", "np.asarray({}).astype(np.int8).tolist()"] if whole else []
     same += ["np.asarray({}).astype(object)", "np.repeat(np.asarray({}), 2, axis=0)[::2]"]
     fine = ["np.asarray({})[:0]"] if empty == FINE else []
-    return _made(source, bad=bad, fine=fine, same=same, loose=["np.asarray({}, np.float32)"], optional=optional)
+    found = _made(source, bad=bad, fine=fine, same=same, loose=["np.asarray({}, np.float32)"], optional=optional)
+    return replace(found, ways=(*found.ways, Bent("traced", TRACED)))
 
 
 def key(source: str = "key", *, many=False) -> Arg:
@@ -123,20 +125,25 @@ def key(source: str = "key", *, many=False) -> Arg:
     return _made(source, bad=bad, fine=["-1", "10**30", "2**63", "True"], same=same, optional=False)
 
 
-def cloud(source: str, *, stack=False, dim=True, optional=False) -> Arg:
-    """A cloud; whether a stack of clouds will do, and whether its dimension is decided by the rest of the call."""
+def cloud(source: str, *, stack=False, dim=True, drawn=False) -> Arg:
+    """A cloud; whether a stack of clouds will do, and whether its dimension is decided by the rest of the call.
+
+    With `drawn`, random numbers of its precision are drawn, others in float32 than in float64.
+    """
     bad = [*_STRANGERS, "3.0", "hf.Cloud", "[{}]", "unit", "swap", "np.ones(3)", "np.nan", "[[1.0, 2.0], [3.0]]"]
     bad += [] if stack else ["hf.stack([{}, {}])"]
     bad += ["lifted({})"] if dim else []
-    return _made(source, bad=bad, fine=["{}.atoms"], loose=["float32({})"], optional=optional)
+    fine, loose = ["{}.atoms"], ["float32({})"]
+    found = _made(source, bad=bad, fine=fine + loose * drawn, loose=loose * (not drawn), optional=False)
+    return replace(found, ways=(*found.ways, Bent("traced", TRACED)))
 
 
-def rep(source: str, *, finite=False, shared=True, dim=True, matrix=False, optional=False) -> Arg:
+def rep(source: str, *, finite=False, shared=True, dim=True, matrix=False, times=False, optional=False) -> Arg:
     """A representation: of a finite group, of the group of another argument, of a size that the call decides.
 
-    With `matrix`, a projector will do in its place.
+    With `matrix`, a projector will do in its place; with `times`, a whole number.
     """
-    bad = [*_STRANGERS, "3", "{}.group", "hf.Rep", "np.nan", "np.ones((7, 7))", "unit", "cloud"]
+    bad = [*_STRANGERS, *([] if times else ["3"]), "{}.group", "hf.Rep", "np.nan", "np.ones((7, 7))", "unit", "cloud"]
     bad += ["{} + {}"] if dim else []
     bad += ["hf.trivial(hf.Cyclic(3), {}.dim)", "hf.trivial(hf.Signs(2), {}.dim)"] if shared else []
     bad += ["hf.trivial(circle, {}.dim)"] if finite else []
@@ -164,4 +171,4 @@ def function(source: str, *wrong: str, optional=False) -> Arg:
 
 def one_of(source: str, *wrong: str, optional=False) -> Arg:
     """Something with rules of its own: a path, a shape, a list of things; `wrong` are what breaks them."""
-    return _made(source, bad=[*_STRANGERS, "np.nan", *wrong], optional=optional)
+    return _made(source, bad=["object()", "dict(a=1)", "np.nan", *wrong], optional=optional)

@@ -44,11 +44,7 @@ ENTRIES = [
     Entry(
         "Finite.index",
         "hf.Cyclic(2).index({*})",
-        {
-            "g": array(_SWAPPED, whole=True).also(
-                "np.ones((2, 2))", "np.diag([1.0, -1.0])", "jnp.diag(jnp.array([1.0, -1.0]))"
-            )
-        },
+        {"g": array(_SWAPPED, whole=True).also("np.ones((2, 2))", "np.diag([1.0, -1.0])")},
     ),
     # representations
     of("natural", group=group("group")),
@@ -59,7 +55,7 @@ ENTRIES = [
         "lift",
         "hf.lift({*})(np.eye(3))",
         {
-            "rep": rep("swap"),
+            "rep": rep("swap", dim=False),
             "group": group("hf.Cyclic(2) * hf.Signs(1)").also("hf.Cyclic(2)", "hf.Signs(1) * hf.Cyclic(2)"),
             "side": count("0", least=0, most=1),
         },
@@ -130,12 +126,18 @@ ENTRIES = [
     Entry(
         "Rep.apply",
         "swap.apply({*})",
-        {"g": array(_SWAPPED, whole=True), "z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False, empty=FINE)},
+        {
+            "g": array(_SWAPPED, whole=True),
+            "z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False, lead=True, empty=FINE),
+        },
     ),
     Entry(
         "Rep.apply",
         "hf.regular(group).apply({*})",
-        {"g": array(_SWAPPED, whole=True), "z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False, empty=FINE)},
+        {
+            "g": array(_SWAPPED, whole=True),
+            "z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False, lead=True, empty=FINE),
+        },
     ),
     Entry("Rep.character", "swap.character({*})", {"g": array(_SWAPPED, whole=True)}),
     Entry("Rep.signed", "swap.signed({*})", {"g": array(_SWAPPED, whole=True)}),
@@ -146,7 +148,9 @@ ENTRIES = [
         {"a": array("np.array([[0.0, -1.0], [1.0, 0.0]])", whole=True)},
     ),
     Entry(
-        "Rep.project", "swap.project({*})", {"z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False, empty=FINE)}
+        "Rep.project",
+        "swap.project({*})",
+        {"z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False, lead=True, empty=FINE)},
     ),
     Entry("Rep.matrices", "swap.matrices()", {}),
     Entry("Rep.orbits", "swap.orbits()", {}),
@@ -154,7 +158,7 @@ ENTRIES = [
     Entry("Rep.fixed_projector", "swap.fixed_projector()", {}),
     Entry("Rep.hom", "swap.hom({*})", {"other": rep("still", dim=False)}),
     Entry("Rep.__add__", "swap + {other}", {"other": rep("still", dim=False)}),
-    Entry("Rep.__mul__", "swap * {other}", {"other": rep("still", dim=False)}),
+    Entry("Rep.__mul__", "swap * {other}", {"other": rep("still", dim=False, times=True)}),
     Entry("Rep.__rmul__", "{times} * swap", {"times": count("2", huge=FINE)}),
     Entry("Rep.__pow__", "swap ** {power}", {"power": count("2")}),
 ]

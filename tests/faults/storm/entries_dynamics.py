@@ -1,16 +1,17 @@
 """Right calls of what flows are compared with: laws on grids, limits, oracles, proximal steps, reduced laws."""
 
-from bend import FINE, array, cloud, count, function, number, thing
+from bend import FINE, LATE, array, cloud, count, function, number, thing
 from entry import Entry, made, of
 
 _RISK = thing("risk", "penalty", "unit", "hf.Risk(unit, sample, 'square')", "hf.Risk(unit, batches)")
-_WELL = thing("well", "unit", "risk", "field", "lambda cloud: 0.0")
+_WELL = thing("well", "unit", "risk", "field").also(fine=("lambda cloud: 0.0",))
 _OTHER_GRIDS = ("hf.Grid(-3.0, 3.0, 17)", "hf.Grid((-3, -3), (3, 3), (4, 4))", "hf.Grid(-1.0, 1.0, 16)")
 _GRID = thing("grid", "cloud", "(-3.0, 3.0, 16)", *_OTHER_GRIDS)
 _LAW = cloud("law").also("cloud", "hf.Grid(-3.0, 3.0, 17).normal(0.0, 1.0)")
 _WARM = number("0.5", above=0)
 _COOL = number("0.5", least=0)
 _TIMES = array("times", width=False, rows=False).also("-times", "times[::-1]")
+_ANY_TIMES = array("times", width=False, rows=False, empty=FINE)
 _MOMENTS = array("moments").also("-moments", "moments + np.triu(moments)")
 _FORM = array("goal").also("goal + np.triu(moments)")
 _FORM_ALONE = array("goal", width=False, rows=False).also(
@@ -31,9 +32,9 @@ ENTRIES = [
         "{}.centres",
         low=number("-3.0", below=3, rows=True),
         high=number("3.0", above=-3, rows=True),
-        cells=count("16", least=2),
+        cells=count("16", least=2, huge=LATE, rows=True),
     ),
-    Entry("Grid.edges", "grid.edges({*})", {"axis": count("0", least=0, most=0)}),
+    Entry("Grid.edges", "grid.edges({*})", {"axis": count("0", least=-1, most=0)}),
     Entry(
         "Grid.law",
         "grid.law({*})",
@@ -51,9 +52,9 @@ ENTRIES = [
             "functional": _WELL,
             "grid": thing("grid", "cloud", "(-3.0, 3.0, 16)"),
             "temperature": _WARM,
-            "tolerance": number("1e-8", above=0),
+            "tolerance": number("1e-8", least=0),
             "damping": number("0.5", above=0, most=1, optional=True),
-            "most": count("100", huge=FINE),
+            "most": count("100", least=0, huge=FINE),
         },
     ),
     Entry("Gibbs", "hf.gibbs(well, grid, temperature=0.5).free_energy", {}),
@@ -104,7 +105,7 @@ ENTRIES = [
         least=number("0.0", least=0, below=1),
     ),
     # oracles
-    of("replicator", weights=_SHARES, potential=array("quantiles"), alpha=_COOL, time=_COOL),
+    of("replicator", weights=_SHARES, potential=array("quantiles"), alpha=number("0.5"), time=number("0.5")),
     *made(
         "Bowl",
         "{}(cloud)",
@@ -137,11 +138,11 @@ ENTRIES = [
         "quadratic_descent",
         **_SIDES,
         inputs=array("np.stack([xs, -xs])", rows=False, empty=FINE),
-        step=number("0.125", above=0),
+        step=number("0.125", least=0),
     ),
     of("quadratic_fluctuation", **_SIDES, times=_TIMES),
     of("quadratic_sampling", moments=array("np.stack([moments, goal])", rows=False, empty=FINE)),
-    of("frozen_flow", features=array("features", rows=False), ys=array("labels"), times=_TIMES, ridge=_COOL),
+    of("frozen_flow", features=array("features", rows=False), ys=array("labels"), times=_ANY_TIMES, ridge=_COOL),
     Entry(
         "frozen_flow",
         "hf.frozen_flow(features, labels, times=times, {*})",
@@ -161,7 +162,7 @@ ENTRIES = [
         deviation=number("1.0", least=0, rows=True),
         stiffness=number("0.5", rows=True),
         temperature=number("0.5", least=0, rows=True),
-        tau=number("0.5", above=0, rows=True),
+        tau=number("0.5", least=0, rows=True),
     ),
     of("quantile_energy", functional=_WELL, quantiles=_ORDERED, temperature=_COOL),
     of("quantile_step", functional=_WELL, quantiles=_ORDERED, temperature=_COOL, tau=_WARM),
@@ -175,7 +176,7 @@ ENTRIES = [
         blur=number("0.5", above=0, optional=True),
         iterations=count("20000", huge=FINE),
     ),
-    of("mirror_step", functional=_WELL, cloud=cloud("law", dim=False), tau=_WARM, temperature=_COOL),
+    of("mirror_step", functional=_WELL, cloud=cloud("law", dim=False), tau=_COOL, temperature=_COOL),
     of(
         "grid_quantiles",
         grid=thing("grid", "cloud", *_OTHER_GRIDS[:2]),
@@ -192,7 +193,7 @@ ENTRIES = [
         "reduced_start",
         d=count("6", least=3, huge=FINE),
         outputs=array("(1.0, -1.0)", width=False, rows=False),
-        scale=number("1.0", above=0),
+        scale=number("1.0", least=0),
         k=count("1"),
         along=count("3"),
         across=count("2"),
@@ -206,7 +207,7 @@ ENTRIES = [
     *made("radial_unit", "hf.network({}, hf.uniform([[0.5], [2.0]]), np.ones((3, 1)))", d=_SPHERE),
     of(
         "best_norm",
-        risk=thing("hf.radial_risk(0.5)", "risk", "penalty", "unit"),
+        risk=thing("hf.radial_risk(0.5)", "risk", "unit").also(fine=("penalty",)),
         low=number("0.5", above=0),
         high=number("8.0", above=0).also("0.25"),
         places=count("16", least=3),

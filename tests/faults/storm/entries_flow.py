@@ -107,17 +107,15 @@ ENTRIES = [
                 "{'size': 'three'}",
                 "[square]",
                 "square",
-                "{'size': lambda c: 'three'}",
-                "{'size': lambda c: None}",
                 optional=True,
-            ),
+            ).also(fine=("{'size': lambda c: 'three'}", "{'size': lambda c: None}")),
             "every": count("1", huge=FINE, optional=True),
             "schedule": function(
                 "lambda t: jnp.ones_like(t) / 2", "lambda t: 'three'", "lambda t: None", "lambda t: jnp.ones(3)"
             ),
-            "progress": one_of("False", "3.0", "[silent]", optional=True).also(same=("silent",)),
-            "checkpoint": one_of("folder / 'flow.npz'", "folder", "3.0", optional=True).also(
-                same=("str(folder / 'flow.npz')",)
+            "progress": one_of("False", "3.0", '"no"', "[silent]", optional=True).also(same=("silent",)),
+            "checkpoint": one_of("fresh() / 'a.npz'", "fresh()", "3.0", "fresh() / 'x' / 'a.npz'", optional=True).also(
+                same=("str(fresh() / 'a.npz')",)
             ),
             "devices": count("1", optional=True),
         },
@@ -130,7 +128,14 @@ ENTRIES = [
             "key": one_of("keys", "key", "7", "jax.random.split(key, 3)", "keys[None]", "1.5").also(
                 same=("jax.random.key_data(keys)", "np.asarray(jax.random.key_data(keys))"), fine=("[7, 8]",)
             ),
-            "dt": array("np.array([0.25, 0.5])").also("np.array([0.25, -0.5])", "np.array([0.25, 0.0])"),
+            "dt": one_of(
+                "np.array([0.25, 0.5])",
+                "[0.25, 0.5, 0.25]",
+                "[0.25, -0.5]",
+                "[0.25, 0.0]",
+                "[0.25, np.nan]",
+                "[[0.25], []]",
+            ).also(fine=("0.25", "[0.25]"), same=("[0.25, 0.5]", "jnp.array([0.25, 0.5])")),
         },
     ),
     Entry(
@@ -190,9 +195,18 @@ ENTRIES = [
         "gaussian",
         key=key(),
         shape=one_of(
-            "(2, 3)", "(2,)", "3", "(2, 3, 4)", "(-1, 3)", "(2.5, 3)", "('a', 'b')", "(10**18, 3)", "(2, None)"
+            "(2, 3)",
+            '"three"',
+            "(2,)",
+            "3",
+            "(2, 3, 4)",
+            "(-1, 3)",
+            "(2.5, 3)",
+            "('a', 'b')",
+            "(10**18, 3)",
+            "(2, None)",
         ).also(same=("[2, 3]", "np.array([2, 3])", "(np.int64(2), 3)")),
-        dtype=one_of("jnp.float64", "int", "complex", "bool", "3.0", optional=True).also(
+        dtype=one_of("jnp.float64", '"three"', "int", "complex", "bool", "3.0", optional=True).also(
             fine=("jnp.float32", "float"), same=('"float64"', "np.float64", "np.dtype(float)")
         ),
         first=count("1", least=0),

@@ -1,10 +1,10 @@
 """Right calls of what is minimised: data, risks, symmetry on data and units."""
 
-from bend import FINE, array, choice, cloud, count, flag, function, key, number, one_of, rep, thing
+from bend import FINE, LATE, array, choice, cloud, count, flag, function, key, number, one_of, rep, thing
 from entry import Entry, made, of
 
 _ON = {"on_x": rep("swap", finite=True), "on_y": rep("swap", finite=True)}
-_ELEMENTS = array("group.elements()", rows=False, whole=True).also("np.ones((2, 2, 2))")
+_ELEMENTS = array("group.elements()", rows=False, whole=True, optional=True).also("np.ones((2, 2, 2))")
 _WIDE, _TALL = "hf.Sample(wider(xs), ys)", "hf.Sample(xs, wider(ys))"
 _UNIT = thing("unit", "cloud", "ridge", late=("hf.Dense(3, 2)", "hf.Dense(2, 1)"))
 _DATA = thing("sample", "(xs, ys)", "risk", "cloud", late=(_WIDE, _TALL))
@@ -21,7 +21,7 @@ ENTRIES = [
         "hf.Risk(unit, {}).sample(key)(wide)",
         xs=array("xs", width=False).also(late=("wider(xs)",)),
         ys=array("ys", width=False).also(late=("wider(ys)",)),
-        size=count("2", optional=True, huge=FINE),
+        size=count("2", optional=True, huge=LATE),
     ),
     Entry("Data.batch", "batches.batch({*})", {"key": key()}),
     Entry(
@@ -52,24 +52,34 @@ ENTRIES = [
             "lambda key, size: (jnp.ones((size, 2)), jnp.ones((size + 1, 2)))",
             "lambda key, size: (jnp.ones(size), jnp.ones(size))",
         ),
-        size=count("2").also(late=("10**18",)),
+        size=count("2", huge=LATE),
     ),
     *made(
         "Teacher",
         "{}.batch(key)",
         unit=thing("unit", "cloud", "ridge", "hf.Dense(3, 2)"),
-        cloud=cloud("wide"),
-        size=count("2"),
+        cloud=cloud("wide", drawn=True),
+        size=count("2", huge=LATE),
         scale=number("2.0", least=0),
         noise=number("0.5", least=0, optional=True),
     ),
-    *made("TwoGaussians", "{}.batch(key)", inputs=count("2"), delta=number("0.5"), size=count("2")),
+    *made(
+        "TwoGaussians", "{}.batch(key)", inputs=count("2", huge=LATE), delta=number("0.5"), size=count("2", huge=LATE)
+    ),
     Entry(
         "load",
         "hf.load({*}).xs",
         {
             "path": one_of(
-                "table_of_numbers", '"/nowhere.csv"', '"/nowhere.npz"', '"numbers.txt"', '"/"', '""', "3.0", "[1]"
+                "table_of_numbers",
+                '"three"',
+                '"/nowhere.csv"',
+                '"/nowhere.npz"',
+                '"numbers.txt"',
+                '"/"',
+                '""',
+                "3.0",
+                "[1]",
             ).also(same=("str(table_of_numbers)",)),
             "outputs": count("1", most=2),
             "size": count("2", optional=True, huge=FINE),

@@ -7,11 +7,11 @@ _TWO = {"mu": cloud("cloud"), "nu": cloud("other")}
 _PATIENT = {"force": flag("False"), "progress": function("silent", optional=True)}
 _ACTED = {"mu": cloud("cloud"), "rep": rep("swap", finite=True, shared=False)}
 _FIXED = {"mu": cloud("cloud"), "rep": rep("swap", shared=False, matrix=True)}
-_ELEMENTS = array("group.elements()", rows=False, whole=True).also("np.ones((2, 2, 2))")
+_ELEMENTS = array("group.elements()", rows=False, whole=True, optional=True).also("np.ones((2, 2, 2))")
 
 ENTRIES = [
     of("Cloud", atoms=array("atoms", width=False), weights=array("masses").also("-masses", "2 * masses")),
-    of("uniform", atoms=array("atoms", width=False, rows=False)),
+    of("uniform", atoms=array("atoms", width=False, rows=False, lead=True)),
     of("stack", clouds=one_of("[cloud, cloud]", "cloud", "[]", "[cloud, other]", "[cloud, 3.0]", "[atoms, atoms]")),
     Entry(
         "Cloud.push",

@@ -1,6 +1,6 @@
 """Right calls of what a particle does: units, networks, kernels."""
 
-from bend import FINE, array, choice, cloud, count, function, number, rep, thing
+from bend import FINE, LATE, array, choice, cloud, count, function, number, rep, thing
 from entry import Entry, made, of
 
 _INPUTS = array("xs", rows=False, empty=FINE)
@@ -10,18 +10,36 @@ _UNIT = thing("unit", "cloud", "ridge", late=("hf.Dense(3, 2)", "hf.Dense(2, 1)"
 _ONE = thing("single", "cloud", "ridge", late=("hf.Perceptron(3)", "hf.Perceptron(2, 2)"))
 
 ENTRIES = [
-    *made("Dense", "hf.network({}, wide, xs)", inputs=count("2"), outputs=count("2"), activation=choice('"tanh"')),
-    *made("Perceptron", "hf.network({}, wide, xs)", inputs=count("2"), outputs=count("1"), activation=choice('"tanh"')),
+    *made(
+        "Dense",
+        "hf.network({}, wide, xs)",
+        inputs=count("2", huge=LATE),
+        outputs=count("2", huge=LATE),
+        activation=choice('"tanh"'),
+    ),
+    *made(
+        "Perceptron",
+        "hf.network({}, wide, xs)",
+        inputs=count("2", huge=LATE),
+        outputs=count("1", huge=LATE),
+        activation=choice('"tanh"'),
+    ),
     *made(
         "TwoLayer",
         "hf.network({}, wide, xs)",
-        inputs=count("2"),
-        hidden=count("1"),
-        outputs=count("1"),
+        inputs=count("2", huge=LATE),
+        hidden=count("1", huge=LATE),
+        outputs=count("1", huge=LATE),
         activation=choice('"tanh"'),
     ),
-    *made("Quadratic", "hf.network({}, cloud, xs)", inputs=count("2")),
-    *made("Bump", "hf.network({}, wide, xs)", inputs=count("2"), outputs=count("2"), variance=number("0.5", above=0)),
+    *made("Quadratic", "hf.network({}, cloud, xs)", inputs=count("2", huge=LATE)),
+    *made(
+        "Bump",
+        "hf.network({}, wide, xs)",
+        inputs=count("2", huge=LATE),
+        outputs=count("2", huge=LATE),
+        variance=number("0.5", above=0),
+    ),
     *made(
         "Custom",
         "hf.network({}, cloud, xs)",
@@ -32,9 +50,9 @@ ENTRIES = [
             "lambda theta, x: None",
             "lambda theta, x: theta @ x",
         ),
-        dim=count("2").also(late=("3",)),
-        inputs=count("2").also(late=("3",)),
-        outputs=count("1").also(late=("2",)),
+        dim=count("2", huge=LATE).also(late=("3",)),
+        inputs=count("2", huge=LATE).also(late=("3",)),
+        outputs=count("1", huge=LATE).also(late=("2",)),
         declared=function("moves_as_inputs"),
     ),
     Entry(
@@ -48,7 +66,7 @@ ENTRIES = [
     ),
     *made("Scaled", "hf.network({}, wide, xs)", unit=_UNIT, scale=number("2.0")),
     *made("Linearised", "{}.anchored(wide)", unit=thing("unit", "cloud", "ridge")),
-    Entry("Linearised.anchored", "hf.Linearised(unit).anchored({*})", {"cloud": cloud("wide")}),
+    Entry("Linearised.anchored", "hf.Linearised(unit).anchored({*})", {"cloud": cloud("wide", stack=True)}),
     of("network", unit=_UNIT, cloud=cloud("wide"), xs=_INPUTS),
     Entry("Unit.action", "unit.action({*}).dim", _ON),
     Entry(
@@ -79,6 +97,6 @@ ENTRIES = [
         gram=array("gram").also("gram + np.triu(gram)"),
         cross=array("gram[:2]", rows=False, empty=FINE),
         ys=array("labels"),
-        times=array("times", width=False, rows=False).also("-times"),
+        times=array("times", width=False, rows=False, empty=FINE),
     ),
 ]

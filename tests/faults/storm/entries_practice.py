@@ -4,7 +4,7 @@ from bend import FINE, array, choice, cloud, count, key, number, one_of, rep, th
 from entry import Entry, of
 
 _BASIS = array("basis", width=False, rows=False).also("2 * basis", "np.ones((4, 2))")
-_SHAPE = one_of("(2, 2)", "(3, 2)", "(2,)", "(-2, -2)", "(2.5, 2)", "(2, 2, 1)", optional=True)
+_SHAPE = one_of("(2, 2)", "(3, 2)", "(2,)", "(-2, -2)", "(2.5, 2)", "(2, 2, 1)", '"three"', optional=True)
 _TIES = number("0.25", least=0)
 
 ENTRIES = [
@@ -29,7 +29,7 @@ ENTRIES = [
         directions=count("1", huge=FINE),
         ties=number("4.0", least=0),
         most=count("1", huge=FINE, optional=True),
-        progress=one_of("False", "3.0", optional=True).also(same=("silent",)),
+        progress=one_of("False", "3.0", '"no"', optional=True).also(same=("silent",)),
     ),
     Entry("Discovery", "str(found)", {}),
     Entry("Discovery.angles", "found.angles({*})", {"known": array("basis", width=False).also("swap")}),
@@ -46,7 +46,7 @@ ENTRIES = [
         "found.restrict({*})(key, wide).atoms",
         {"field": thing("field", "risk", "hf.Descend(hf.Bowl(moments, np.zeros(2), goal))")},
     ),
-    Entry("Discovery.start", "found.start({*})", {"cloud": cloud("wide")}),
+    Entry("Discovery.start", "found.start({*})", {"cloud": cloud("wide", stack=True)}),
     Entry("Discovery.scheme", "found.scheme({*})", {"temperature": number("0.5", least=0)}),
     of("sharing", basis=_BASIS, tolerance=_TIES),
     of("symmetries", basis=_BASIS, shape=_SHAPE, tolerance=_TIES, limit=count("100", huge=FINE).also("1")),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from bend import BAD, FINE, SAME, Arg, Bent
+from bend import BAD, FINE, SAME, TRACED, Arg, Bent
 
 
 class Call(NamedTuple):
@@ -48,16 +48,18 @@ class Entry:
         draw.shuffle(singles)
         for name, way in singles:
             yield self.call({name: way})
-            others = [(other, second) for other, second in self.singles if other != name]
+            others = [(other, second) for other, second in self.singles if other != name and second.verdict != TRACED]
             if others and draw.random() < 1 / 8:
                 yield self.call({name: way, **dict([draw.choice(others)])})
 
     def call(self, bent: dict[str, Bent]) -> Call:
         """The call with these arguments bent: bad if one of them is, the same if all are."""
         verdicts = {way.verdict for way in bent.values()}
-        verdict = BAD if BAD in verdicts else FINE if FINE in verdicts else SAME
+        verdict = next(word for word in (BAD, TRACED, FINE, SAME) if word in verdicts)
         slack = max(way.slack for way in bent.values())
         source = self.source(**{name: way.source for name, way in bent.items()})
+        for name in (name for name, way in bent.items() if way.verdict == TRACED):
+            source = f"compiled(lambda traced: {source}, {self.args[name].source})"
         return Call(self.name, " and ".join(bent), source, verdict, slack)
 
 

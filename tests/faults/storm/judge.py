@@ -6,7 +6,7 @@ import traceback
 import warnings
 from typing import Any, NamedTuple
 
-from bend import BAD, SAME
+from bend import BAD, SAME, TRACED
 from entry import Call
 from small import Things
 
@@ -51,15 +51,15 @@ class Judge:
             return Fault("RAW", f"{type(error).__name__}: {_short(error)} [{_place(error)}]")
         if call.verdict == BAD:
             return Fault("ACCEPTED", _short(answer))
-        return self._compared(answer, call, right)
+        return None if call.verdict == TRACED else self._compared(answer, call, right)
 
     def _compared(self, answer, call: Call, right: str) -> Fault | None:
         found, usual = leaves(answer), self.right(right)
         if call.verdict == SAME:
             words = differences(found, usual, call.slack)
             return Fault("DIFFERS", words) if words else None
-        if {place: kind for place, (kind, _) in found.items()} != {place: kind for place, (kind, _) in usual.items()}:
-            return Fault("KIND", _short(answer))
+        if found[""][0] != usual[""][0]:
+            return Fault("KIND", f"{found[''][0]}, usually {usual[''][0]}: {_short(answer)}")
         return Fault("NAN", _short(answer)) if _nans(found) > _nans(usual) else None
 
     def _quiet(self, source: str):
@@ -80,7 +80,9 @@ def prose(sentence: str) -> Fault | None:
         f"has {len(sentence)} letters": len(sentence) > LONGEST,
         "has several lines": "\n" in sentence.strip(),
         f"has {sentences} sentences": sentences > 3,
-        "does not say what was got": not re.search(r"\b(got|is off|came to|have not|would (need|take|hold))\b", text),
+        "does not say what was got": not re.search(
+            r"\b(got|held|is off|came to|have not|were not|would (need|take|hold))\b", text
+        ),
         "holds a traceback": "Traceback" in sentence,
     }
     words = ", ".join(words for words, wrong in faults.items() if wrong)

@@ -76,7 +76,8 @@ SMALL: dict[str, str] = {
     "prior": "lambda key, n: jax.random.normal(key, (n, 4))",
     "silent": "lambda *_: None",
     # files
-    "folder": "pathlib.Path(tempfile.mkdtemp())",
+    "fresh": "lambda: pathlib.Path(tempfile.mkdtemp())",
+    "folder": "fresh()",
     "table_of_numbers": "(folder / 'n.csv').write_text('1,2,3\\n4,5,6\\n') and folder / 'n.csv'",
     # members of a user's own, whose one method is given
     "OwnField": "class OwnField(hf.Field):\n    at: object\n    def __call__(self, key, cloud): return self.at(cloud)\n"
@@ -97,6 +98,7 @@ SMALL: dict[str, str] = {
     "shorter": "lambda a: np.asarray(a)[:-1]",
     "frozen": "lambda a: np.frombuffer(np.asarray(a).tobytes(), np.asarray(a).dtype).reshape(np.shape(a))",
     "float32": "lambda c: hf.Cloud(jnp.asarray(c.atoms, jnp.float32), jnp.asarray(c.weights, jnp.float32))",
+    "compiled": "lambda function, value: jax.make_jaxpr(lambda x: (function(x), 0.0)[1])(value)",
     "lifted": "lambda c: hf.Cloud(wider(c.atoms), c.weights)",
 }
 

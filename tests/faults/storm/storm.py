@@ -101,7 +101,7 @@ class Helper:
     def _begin(self):
         flags = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
         env = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-        words = [sys.executable, __file__, "--serve"]
+        words = [sys.executable, os.path.abspath(__file__), "--serve"]
         self.process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env
         )
