@@ -2,7 +2,7 @@
 
     python tests/faults/storm/storm.py --calls 300              # the faults of 300 calls, by name
     python tests/faults/storm/storm.py --name w2 --calls 50     # those of one name, or of a room: --name measures
-    python tests/faults/storm/storm.py --run 'hf.w2(3, cloud)'  # one call, with its traceback
+    python tests/faults/storm/storm.py --run 'hf.w2(3, cloud)'  # one call as a script, and its traceback
 
 The calls run in a process of their own, with limits on time and memory: a request that would fill the machine costs
 that process alone, which is then begun again.
@@ -16,19 +16,23 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
+from answers import Fault, Judge, Late
 from entry import Call
-from judge import Fault, Judge, Late
 from small import script
 from table import ENTRIES, ROOM_OF, gaps
 
 SECONDS = 10
-"""The time of a call, compilation included."""
+"""The processor time of a call, compilation included."""
+
+PATIENCE = 30
+"""The time after which a call that does not even end is given up."""
 
 GIGABYTES = 3
 """The memory that a call may ask for, beyond what the libraries take."""
@@ -54,11 +58,14 @@ def chosen(name: str | None) -> list[int]:
     return numbers
 
 
-def drawn(numbers: list[int], seed: int, calls: int | None) -> list[tuple[int, Call]]:
-    """Bent calls, the entries taking turns, so that few calls meet every name and more calls meet it again."""
+def drawn(numbers: list[int], seed: int, calls: int | None, *, bad: bool = False) -> list[tuple[int, Call]]:
+    """Bent calls, the entries taking turns, so that few calls meet every name and more calls meet it again.
+
+    With `bad`, only those that must be refused, which need no right answer to compare with.
+    """
 
     def numbered(number: int) -> Iterator[tuple[int, Call]]:
-        return ((number, call) for call in ENTRIES[number].calls(seed))
+        return ((number, call) for call in ENTRIES[number].calls(seed) if call.verdict == BAD or not bad)
 
     turns = chain.from_iterable(zip_longest(*map(numbered, numbers)))
     return list(islice((turn for turn in turns if turn is not None), calls))
@@ -95,16 +102,15 @@ class Helper:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps([number, *call]).encode() + b"\n")
         self.process.stdin.flush()
-        answer = self._answer(SECONDS + 10)
+        answer = self._answer(PATIENCE)
         return Fault(*answer) if answer else None
 
     def _begin(self):
         flags = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
         env = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-        words = [sys.executable, os.path.abspath(__file__), "--serve"]
-        self.process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env
-        )
+        words, pipe = [sys.executable, os.path.abspath(__file__), "--serve"], subprocess.PIPE
+        here = tempfile.gettempdir()  # a call may take a word for the name of a file, and write it
+        self.process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=env, cwd=here)
         assert self._answer(120) == "ready"
 
     def _answer(self, seconds: float):
@@ -121,8 +127,8 @@ class Helper:
     def end(self):
         """No more calls."""
         if self.process is not None:
-            self.process.kill()
-            self.process.wait()
+            with self.process:
+                self.process.kill()
             self.process = None
 
 
@@ -130,13 +136,13 @@ def serve():
     """Answers calls, one a line, each within its time and memory."""
     judge = Judge({str(number): entry.source() for number, entry in enumerate(ENTRIES)})
     _limit_memory()
-    signal.signal(signal.SIGALRM, _late)
+    signal.signal(signal.SIGPROF, _late)
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     print(json.dumps("ready"), file=out, flush=True)
     for line in sys.stdin:
         number, *call = json.loads(line)
-        signal.alarm(SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
             fault = judge.fault(Call(*call), str(number))
         except Late:
@@ -144,7 +150,7 @@ def serve():
         except BaseException as error:
             fault = Fault("STORM", f"the storm itself: {type(error).__name__}: {error}")
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
         print(json.dumps(fault), file=out, flush=True)
 
 
@@ -207,16 +213,14 @@ def main():
     if given.run:
         return show(given.run)
     numbers = chosen(given.name)
-    calls = [(number, right_call(number)) for number in numbers] if given.right else []
-    calls += drawn(numbers, given.seed, given.calls)
+    calls = [(number, right_call(number)) for number in numbers if given.right or not ENTRIES[number].args]
+    calls += drawn(numbers, given.seed, given.calls, bad=given.bad)
     begun = time.monotonic()
     found = storm(calls)
-    lacking = gaps() if given.right else []
-    if given.json:
-        print(json.dumps({"calls": len(calls), "gaps": lacking, "faults": [[*call, *fault] for call, fault in found]}))
-    else:
-        print(*lacking, told(found), sep="\n")
-        print(f"{len(calls)} calls in {time.monotonic() - begun:.0f} s, {len(found)} faults")
+    words = f"{told(found)}\n{len(calls)} calls in {time.monotonic() - begun:.0f} s, {len(found)} faults"
+    print(
+        json.dumps({"calls": len(calls), "faults": len(found), "gaps": gaps(), "told": words}) if given.json else words
+    )
 
 
 if __name__ == "__main__":
