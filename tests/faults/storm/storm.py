@@ -31,7 +31,7 @@ from table import ENTRIES, ROOM_OF, gaps
 SECONDS = 10
 """The processor time of a call, compilation included."""
 
-PATIENCE = 30
+PATIENCE = 90
 """The time after which a call that does not even end is given up."""
 
 GIGABYTES = 3
