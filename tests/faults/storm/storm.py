@@ -201,9 +201,8 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--name", help="a public name, one of its methods, or a room")
     parser.add_argument("--calls", type=int, help="how many; all there are, if not given")
-    parser.add_argument(
-        "--right", action="store_true", help="make the right calls first, and name what the table lacks"
-    )
+    parser.add_argument("--right", action="store_true", help="make the right calls first")
+    parser.add_argument("--bad", action="store_true", help="only calls that must be refused")
     parser.add_argument("--run", help="make this one call, with its traceback")
     parser.add_argument("--json", action="store_true", help="tell the faults as JSON")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
