@@ -92,10 +92,11 @@ def prose(sentence: str) -> Fault | None:
 def leaves(value: Any, place: str = "") -> dict[str, tuple[str, Any]]:
     """Where there is what in an answer: numbers as NumPy arrays, everything else by kind."""
     import jax
+    import jax.numpy as jnp
     import numpy as np
 
     if isinstance(value, (bool, int, float, complex, np.ndarray, np.generic, jax.Array)):
-        if isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
             value = jax.random.key_data(value)
         array = np.asarray(value)
         return {place: (f"numbers of {array.ndim} axes", array)}

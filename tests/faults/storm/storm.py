@@ -24,6 +24,7 @@ from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
 from answers import Fault, Judge, Late
+from bend import BAD
 from entry import Call
 from small import script
 from table import ENTRIES, ROOM_OF, gaps
