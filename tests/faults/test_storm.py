@@ -90,8 +90,7 @@ def test_a_call_that_takes_too_much_costs_only_itself(monkeypatch, answers):
     monkeypatch.setenv("PYTHONPATH", str(STORM.parents[2] / "src"))
     import storm as calls
 
-    helper = calls.Helper()
     sources = ["np.ones(10**12)", "__import__('os').abort()", "all(i >= 0 for i in range(10**18))", "hf.Cyclic(0)"]
-    faults = [helper.ask(0, answers.Call("planted", "nothing", source, "bad", 0.0)) for source in sources]
-    helper.end()
+    with calls.Helper() as helper:
+        faults = [helper.ask(0, answers.Call("planted", "nothing", source, "bad", 0.0)) for source in sources]
     assert [fault and fault.word for fault in faults] == ["RAW", "CRASH", "LATE", None]

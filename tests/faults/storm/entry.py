@@ -49,7 +49,7 @@ class Entry:
         for name, way in singles:
             yield self.call({name: way})
             others = [(other, second) for other, second in self.singles if other != name and second.verdict != TRACED]
-            if others and draw.random() < 1 / 8:
+            if others and draw.random() < 1 / 8 and way.verdict != TRACED:
                 yield self.call({name: way, **dict([draw.choice(others)])})
 
     def call(self, bent: dict[str, Bent]) -> Call:

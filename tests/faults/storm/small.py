@@ -96,6 +96,8 @@ SMALL: dict[str, str] = {
     "narrower": "lambda a: np.asarray(a)[..., :-1]",
     "longer": "lambda a: np.concatenate([np.asarray(a), np.asarray(a)[:1]], axis=0)",
     "shorter": "lambda a: np.asarray(a)[:-1]",
+    "thin": "lambda a: np.asarray(a)[..., : int(np.shape(a)[-1] > 1)]",
+    "lone": "lambda a: np.asarray(a)[: int(len(a) > 1)]",
     "frozen": "lambda a: np.frombuffer(np.asarray(a).tobytes(), np.asarray(a).dtype).reshape(np.shape(a))",
     "float32": "lambda c: hf.Cloud(jnp.asarray(c.atoms, jnp.float32), jnp.asarray(c.weights, jnp.float32))",
     "compiled": "lambda function, value: jax.make_jaxpr(lambda x: (function(x), 0.0)[1])(value)",

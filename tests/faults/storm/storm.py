@@ -80,20 +80,26 @@ def right_call(number: int) -> Call:
 
 def storm(calls: list[tuple[int, Call]]) -> list[Found]:
     """Every call made, and the faults of those that were not answered rightly."""
-    found, helper = [], Helper()
-    for number, call in calls:
-        fault = helper.ask(number, call)
-        if fault is not None:
-            found.append(Found(call, fault))
-    helper.end()
-    return found
+    with Helper() as helper:
+        faults = [(call, helper.ask(number, call)) for number, call in calls]
+    return [Found(call, fault) for call, fault in faults if fault is not None]
 
 
 class Helper:
-    """The process that makes the calls, begun again where a call ended it or did not end."""
+    """The process that makes the calls, begun again where a call ended it or did not end.
+
+    It lives in a folder of its own, for a call may take a word for the name of a file and write it.
+    """
 
     def __init__(self):
-        self.process = None
+        self.process, self.folder = None, tempfile.TemporaryDirectory()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+        self.folder.cleanup()
 
     def ask(self, number: int, call: Call) -> Fault | None:
         """The fault of one call."""
@@ -108,10 +114,10 @@ class Helper:
 
     def _begin(self):
         flags = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-        env = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+        env = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "TMPDIR": self.folder.name}
         words, pipe = [sys.executable, os.path.abspath(__file__), "--serve"], subprocess.PIPE
-        here = tempfile.gettempdir()  # a call may take a word for the name of a file, and write it
-        self.process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=env, cwd=here)
+        streams = {"stdin": pipe, "stdout": pipe, "stderr": subprocess.DEVNULL}
+        self.process = subprocess.Popen(words, **streams, env=env, cwd=self.folder.name)
         assert self._answer(120) == "ready"
 
     def _answer(self, seconds: float):
@@ -126,7 +132,7 @@ class Helper:
         return ["HANG", "no answer, and no end"] if not ready else ["CRASH", f"the process ended with code {code}"]
 
     def end(self):
-        """No more calls."""
+        """End the process."""
         if self.process is not None:
             with self.process:
                 self.process.kill()
