@@ -119,8 +119,8 @@ def array(source: str, *, width=True, rows=True, lead=False, empty=BAD, whole=Fa
 
 def key(source: str = "key", *, many=False) -> Arg:
     """A key: of either kind, or an integer seed; `many` welcomes a row of them."""
-    bad = [*_STRANGERS, "1.5", "np.nan", "np.zeros(2)", "np.zeros(3, np.uint32)", "[]", "[[7, 8]]"]
-    bad += [] if many else ["jax.random.split(key, 3)", "[7, 8]"]
+    bad = [*_STRANGERS, "1.5", "np.nan", "np.zeros(2)", "[]", "[[7, 8]]"]
+    bad += [] if many else ["jax.random.split(key, 3)", "[7, 8]", "np.zeros(3, np.uint32)"]
     same = ["jax.random.PRNGKey(7)", "7", "np.int64(7)", "np.asarray(jax.random.key_data({}))", "np.uint32(7)"]
     return _made(source, bad=bad, fine=["-1", "10**30", "2**63", "True"], same=same, optional=False)
 
@@ -167,6 +167,11 @@ def thing(source: str, *wrong: str, late=(), optional=False) -> Arg:
 def function(source: str, *wrong: str, optional=False) -> Arg:
     """A function; `wrong` are functions that return something else."""
     return _made(source, bad=[*_STRANGERS, "3.0", "np.nan", "[{}]"], optional=optional).also(late=wrong)
+
+
+def method(source: str, *wrong: str) -> Arg:
+    """What a member of a user's own does; `wrong` are methods that return something else."""
+    return Arg(source).also(*wrong)
 
 
 def one_of(source: str, *wrong: str, optional=False) -> Arg:

@@ -1,6 +1,6 @@
 """Right calls of how it moves: fields, schemes, and the one loop."""
 
-from bend import FINE, array, cloud, count, flag, function, key, number, one_of, rep, thing
+from bend import FINE, array, cloud, count, flag, function, key, method, number, one_of, rep, thing
 from entry import Entry, made, of
 
 _WRONG = "hf.Descend(hf.Risk(hf.Dense(3, 2), hf.Sample(wider(xs), ys)))"
@@ -24,7 +24,7 @@ ENTRIES = [
         "Field",
         "hf.flow(OwnField({at}), hf.Euler(), cloud, key=key, dt=0.25, steps=1)",
         {
-            "at": function(
+            "at": method(
                 "lambda c: hf.Tangent(-c.atoms)",
                 "lambda c: -c.atoms",
                 "lambda c: 'three'",
@@ -39,7 +39,7 @@ ENTRIES = [
         "Scheme",
         "hf.flow(field, OwnScheme({at}), wide, key=key, dt=0.25, steps=1)",
         {
-            "at": function(
+            "at": method(
                 "lambda c: hf.Cloud(c.atoms / 2, c.weights)",
                 "lambda c: c.atoms",
                 "lambda c: 'three'",

@@ -1,6 +1,6 @@
 """Right calls of what is minimised: data, risks, symmetry on data and units."""
 
-from bend import FINE, LATE, array, choice, cloud, count, flag, function, key, number, one_of, rep, thing
+from bend import FINE, LATE, array, choice, cloud, count, flag, function, key, method, number, one_of, rep, thing
 from entry import Entry, made, of
 
 _ON = {"on_x": rep("swap", finite=True), "on_y": rep("swap", finite=True)}
@@ -28,7 +28,7 @@ ENTRIES = [
         "Data",
         "hf.Descend(hf.Risk(unit, OwnData({at})))(key, wide).atoms",
         {
-            "at": function(
+            "at": method(
                 "lambda key: (jnp.asarray(xs), jnp.asarray(ys))",
                 "lambda key: jnp.asarray(xs)",
                 "lambda key: None",
@@ -90,7 +90,7 @@ ENTRIES = [
         "Functional",
         "hf.Descend(OwnFunctional({at}))(key, cloud).atoms",
         {
-            "at": function(
+            "at": method(
                 "lambda c: c.weights @ jnp.sum(c.atoms**2, axis=1)",
                 "lambda c: c.atoms",
                 "lambda c: 'three'",
