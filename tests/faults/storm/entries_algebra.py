@@ -1,0 +1,164 @@
+"""Right calls of what acts: groups, representations, and their methods."""
+
+from bend import FINE, array, count, function, group, key, rep
+from entry import Entry, made, of
+
+_SIZED = ["Cyclic", "Rotations", "Dihedral", "Symmetric", "Alternating", "Signs", "Hyperoctahedral", "Trivial"]
+_CIRCLES = ["Orthogonal", "SpecialOrthogonal"]
+_TURN = "np.array([[0.0, -1.0], [1.0, 0.0]])"
+_SWAPPED = "np.array([[0.0, 1.0], [1.0, 0.0]])"
+
+ENTRIES = [
+    *(entry for name in _SIZED + _CIRCLES for entry in made(name, "{}.generators()", n=count("3", huge=FINE))),
+    Entry("Icosahedral", "hf.Icosahedral().elements()", {}),
+    Entry(
+        "Matrices",
+        "hf.Matrices({*}).order",
+        {
+            "generators": array(f"[{_TURN}]", rows=False, whole=True).also("[np.eye(2) * 2.0]", "[np.ones((2, 3))]"),
+            "limit": count("100", huge=FINE).also("2"),
+        },
+    ),
+    Entry(
+        "Permutations",
+        "hf.Permutations({*}).order",
+        {
+            "generators": array("np.array([[1, 2, 0]])", rows=False).also(
+                "[(0, 0, 1)]",
+                "[(1, 2, 3)]",
+                "[1, 2, 0]",
+                "[(1.5, 2.0, 0.0)]",
+                same=("[(1, 2, 0)]", "[[1.0, 2.0, 0.0]]"),
+            )
+        },
+    ),
+    # methods of groups, finite and not
+    Entry("Group.haar", "hf.SpecialOrthogonal(3).haar({*})", {"key": key(), "n": count("2", least=0)}),
+    Entry("Finite.haar", "hf.Dihedral(3).haar({*})", {"key": key(), "n": count("2", least=0)}),
+    Entry("Symmetric.haar", "hf.Symmetric(3).haar({*})", {"key": key(), "n": count("2", least=0)}),
+    Entry("Group.classes", "hf.SpecialOrthogonal(3).classes({*})", {"degree": count("2", least=0)}),
+    Entry("Group.__mul__", "group * {other}", {"other": group("hf.Signs(1)")}),
+    Entry("SpecialOrthogonal.grid", "hf.SpecialOrthogonal(2).grid({*})", {"n": count("4")}),
+    Entry("Orthogonal.grid", "hf.Orthogonal(2).grid({*})", {"n": count("4")}),
+    Entry("Finite.elements", "hf.Symmetric(3).elements()", {}),
+    Entry(
+        "Finite.index",
+        "hf.Cyclic(2).index({*})",
+        {"g": array(_SWAPPED, whole=True).also("np.ones((2, 2))", "np.diag([1.0, -1.0])")},
+    ),
+    # representations
+    of("natural", group=group("group")),
+    of("trivial", group=group("group"), k=count("2", huge=FINE)),
+    Entry("regular", "hf.regular({*}).matrices()", {"group": group("hf.Cyclic(3)", finite=True)}),
+    Entry("product", "hf.product({*}).generators()", {"a": group("group"), "b": group("hf.Signs(1)")}),
+    Entry(
+        "lift",
+        "hf.lift({*})(np.eye(3))",
+        {
+            "rep": rep("swap", dim=False),
+            "group": group("hf.Cyclic(2) * hf.Signs(1)").also("hf.Cyclic(2)", "hf.Signs(1) * hf.Cyclic(2)"),
+            "side": count("0", least=0, most=1),
+        },
+    ),
+    Entry("character_dimension", "hf.character_dimension({*})", {"rep": rep("swap", shared=False, dim=False)}),
+    Entry(
+        "image",
+        "hf.image({*}).matrices()",
+        {
+            "group": group("hf.Dihedral(4)", finite=True).also("hf.Rotations(3)", "hf.Cyclic(3)"),
+            "h": count("3"),
+            "w": count("3"),
+        },
+    ),
+    Entry(
+        "represent",
+        "hf.represent({*}).matrices()",
+        {
+            "group": group("hf.Cyclic(2)").also("hf.Cyclic(3)"),
+            "function": function(
+                "lambda g: g",
+                "lambda g: g[:1]",
+                "lambda g: 2 * g",
+                "lambda g: 'three'",
+                "lambda g: None",
+                "lambda g: g + np.nan",
+            ),
+            "dim": count("2").also("3"),
+        },
+    ),
+    Entry(
+        "represent",
+        "hf.represent(group, {*}).matrices()",
+        {"elements": array(f"np.array([np.eye(2), {_SWAPPED}])", whole=True).also("np.ones((2, 2, 2))")},
+    ),
+    Entry(
+        "represent",
+        "hf.represent(group, {*}).matrices()",
+        {"generators": array(f"np.array([{_SWAPPED}])", whole=True).also("np.ones((1, 2, 2))", f"[{_TURN}]")},
+    ),
+    Entry(
+        "permutation",
+        "hf.permutation({*}).matrices()",
+        {
+            "group": group("hf.Cyclic(2)", finite=True).also("hf.Cyclic(3)"),
+            "points": array("np.eye(2)", rows=False, whole=True).also(
+                "[[1.0, 0.0], [0.0, 2.0]]", "[[1.0, 0.0], [1.0, 0.0]]"
+            ),
+        },
+    ),
+    Entry(
+        "permutation",
+        "hf.permutation(group, {*}).matrices()",
+        {
+            "elements": array("[(0, 1, 2), (1, 0, 2)]", width=False).also(
+                "[(0, 0, 1), (0, 1, 2)]", "[(0.5, 1.0), (1.0, 0.5)]"
+            )
+        },
+    ),
+    Entry(
+        "permutation",
+        "hf.permutation(group, {*}).matrices()",
+        {"generators": array("[(1, 0, 2)]", width=False).also("[(1, 2, 0)]", "[(0, 0, 1)]")},
+    ),
+    # methods of representations
+    Entry("Rep.__call__", "hf.regular(group)({*})", {"g": array(_SWAPPED, whole=True).also("np.ones((2, 2))")}),
+    Entry("Rep.__call__", "swap({*})", {"g": array(_SWAPPED, whole=True)}),
+    Entry(
+        "Rep.apply",
+        "swap.apply({*})",
+        {
+            "g": array(_SWAPPED, whole=True),
+            "z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False, lead=True, empty=FINE),
+        },
+    ),
+    Entry(
+        "Rep.apply",
+        "hf.regular(group).apply({*})",
+        {
+            "g": array(_SWAPPED, whole=True),
+            "z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False, lead=True, empty=FINE),
+        },
+    ),
+    Entry("Rep.character", "swap.character({*})", {"g": array(_SWAPPED, whole=True)}),
+    Entry("Rep.signed", "swap.signed({*})", {"g": array(_SWAPPED, whole=True)}),
+    Entry("Rep.permutation", "swap.permutation({*})", {"g": array(_SWAPPED, whole=True).also("np.diag([1.0, -1.0])")}),
+    Entry(
+        "Rep.derivative",
+        "hf.natural(circle).derivative({*})",
+        {"a": array("np.array([[0.0, -1.0], [1.0, 0.0]])", whole=True)},
+    ),
+    Entry(
+        "Rep.project",
+        "swap.project({*})",
+        {"z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False, lead=True, empty=FINE)},
+    ),
+    Entry("Rep.matrices", "swap.matrices()", {}),
+    Entry("Rep.orbits", "swap.orbits()", {}),
+    Entry("Rep.fixed_basis", "swap.fixed_basis()", {}),
+    Entry("Rep.fixed_projector", "swap.fixed_projector()", {}),
+    Entry("Rep.hom", "swap.hom({*})", {"other": rep("still", dim=False)}),
+    Entry("Rep.__add__", "swap + {other}", {"other": rep("still", dim=False)}),
+    Entry("Rep.__mul__", "swap * {other}", {"other": rep("still", dim=False, times=True)}),
+    Entry("Rep.__rmul__", "{times} * swap", {"times": count("2", huge=FINE)}),
+    Entry("Rep.__pow__", "swap ** {power}", {"power": count("2")}),
+]

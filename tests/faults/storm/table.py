@@ -1,0 +1,45 @@
+"""All entries, by room; and whether they are all: every public name, and every argument of its signature."""
+
+import inspect
+
+import entries_algebra
+import entries_dynamics
+import entries_flow
+import entries_learning
+import entries_measures
+import entries_models
+import entries_practice
+from entry import Entry
+
+ROOMS: dict[str, list[Entry]] = {
+    "algebra": entries_algebra.ENTRIES,
+    "measures": entries_measures.ENTRIES,
+    "models": entries_models.ENTRIES,
+    "learning": entries_learning.ENTRIES,
+    "flow": entries_flow.ENTRIES,
+    "dynamics": entries_dynamics.ENTRIES,
+    "practice": entries_practice.ENTRIES,
+}
+
+ENTRIES = [entry for entries in ROOMS.values() for entry in entries]
+ROOM_OF = {entry.name: room for room, entries in ROOMS.items() for entry in entries}
+
+RECORDS = {"Path", "GridPath", "Gibbs", "Optimum", "Bounds", "Discovery", "Sharing", "Symmetry", "Diverged", "Refusal"}
+"""What the library hands out and nobody else makes: met through the call that makes it, and not bent."""
+
+
+def gaps() -> list[str]:
+    """Public names without an entry, and arguments that no entry gives."""
+    import haarflow
+
+    found = []
+    for name in dir(haarflow):
+        mine = [entry for entry in ENTRIES if entry.name.partition(".")[0] == name]
+        if not mine:
+            found.append(f"{name} has no entry")
+        kind = getattr(haarflow, name)
+        if name in RECORDS or inspect.isabstract(kind):
+            continue
+        given = {argument for entry in mine if entry.name == name for argument in entry.args}
+        found += [f"{name} has no entry with {a}" for a in inspect.signature(kind).parameters if a not in given]
+    return found
