@@ -1,5 +1,7 @@
 """The matrices with which a group acts on clouds: those of all its elements, or of some, and the projector."""
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float
 
@@ -8,11 +10,14 @@ from haarflow.algebra.reps import Rep
 from haarflow.doors import numbers, said
 from haarflow.errors import Refusal
 
+Elements = Any
+"""Elements of a group (m, d, d): lists or arrays of any precision, checked by `action_matrices`."""
+
 PROJECTOR_SLACK = 1e-5
 """How far a projector may be from its own square and transpose: one in float32 is welcome."""
 
 
-def action_matrices(rep: Rep, p: int, *, elements=None, choice: bool = True) -> Float[np.ndarray, "g p p"]:
+def action_matrices(rep: Rep, p: int, *, elements: Elements = None, choice: bool = True) -> Float[np.ndarray, "g p p"]:
     """The matrices M_g of a representation on R^p: all of them, or those of given elements.
 
     `choice` says whether the caller has an argument `elements`, so that a refusal advises what can be written.
@@ -59,14 +64,16 @@ def _instead(group: Group, choice: bool) -> str:
     return "Write `elements=group.haar(key, 64)` to average over 64 draws."
 
 
-def _elements(group: Group, elements) -> Float[np.ndarray, "m d d"]:
+def _elements(group: Group, elements: Elements) -> Float[np.ndarray, "m d d"]:
+    """The elements as they were given: how precise a draw is shows in its type."""
     found = numbers("`elements`", elements, numpy=True)
     if found.ndim != 3 or not len(found) or found.shape[1:] != (group.dim, group.dim):
         raise Refusal(
             f"`elements` is a list of elements of {group}, an array (m, {group.dim}, {group.dim}); got shape "
             f"{found.shape}. Write `elements=group.haar(key, 64)`, say."
         )
-    return found
+    given = np.asarray(elements)
+    return given if given.dtype in (np.float32, np.float64) else found
 
 
 def _check_acting(rep, p: int) -> None:

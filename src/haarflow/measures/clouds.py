@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.doors import Count, door, numbers, refuse_unless_affordable
 from haarflow.errors import Refusal
-from haarflow.measures.actions import action_matrices, projector_matrix
+from haarflow.measures.actions import Elements, action_matrices, projector_matrix
 
 
 class Cloud(eqx.Module):
@@ -46,7 +46,7 @@ class Cloud(eqx.Module):
 
     def push(self, map: Callable | Array | np.ndarray) -> "Cloud":
         """The push-forward by a function of one atom, or by a matrix: the atoms move, the weights stay."""
-        if not callable(map):
+        if not callable(map) or isinstance(map, type):
             matrix = numbers("push's matrix", map)
             _check_columns(matrix.shape, self.p)
             return Cloud(self.atoms @ matrix.astype(self.atoms.dtype).T, self.weights)
@@ -58,7 +58,7 @@ class Cloud(eqx.Module):
             image = jax.vmap(image)
         return Cloud(image(self.atoms), self.weights)
 
-    def orbit(self, rep, *, elements: Array | np.ndarray | Sequence | None = None) -> "Cloud":
+    def orbit(self, rep, *, elements: Elements = None) -> "Cloud":
         """The symmetrised law mu^G = mean over g of M_g # mu; the identity's n atoms come first.
 
         Infinite groups need `elements`, an array (m, d, d) of group elements to average over.

@@ -4,8 +4,6 @@ Each takes a cloud, or an array (n, p) as a cloud of equal weights. `si_distance
 own precision: in float32 they are right to about 1e-6 of the cloud's size. The others compute in float64.
 """
 
-from collections.abc import Sequence
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,16 +12,15 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from haarflow.algebra.reps import Rep
 from haarflow.doors import Count, Natural, Positive, door, refuse_unless_affordable
 from haarflow.errors import Refusal
-from haarflow.measures.actions import action_matrices, projector_matrix
+from haarflow.measures.actions import Elements, action_matrices, projector_matrix
 from haarflow.measures.brackets import Bounds, bracket, lower_bounds, scale, upper_bounds
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.couplings import Coupling, nearest, searchable
 from haarflow.measures.distances import refuse_hours
 from haarflow.measures.mmd import displaced_mmd, is_close, kernel_mean, squared_mmd
-from haarflow.measures.samples import Law, Pair, arrays, binade, together
+from haarflow.measures.samples import ROUNDING, Law, Pair, arrays, binade, together
 from haarflow.measures.transport import Progress, exact
 
-Elements = Array | np.ndarray | Sequence | None
 TracedLaw = Cloud | Float[Array, "n p"]
 Projector = Float[np.ndarray, "p p"]
 
@@ -115,13 +112,13 @@ def wi_bounds(
         lowers |= _half_largest(key, given, images, projections)
     identity = Coupling(np.tile(np.arange(len(a)), len(images)), np.arange(len(given.b)), given.b)
     uppers = upper_bounds(key, given, rounds=rounds, start=identity)
-    if pairs:
-        gaps = pair_distances(mu, rep, elements=elements, force=force) / (given.unit * unit)
-        uppers["exact pairs"] = float(np.sqrt(np.mean(gaps**2) + given.blunt))
-        if elements is None:
-            lowers["half of exact pairs"] = float(np.sqrt(max(gaps.max() ** 2 / 4 - given.blunt, 0.0)))
     # The images are rounded where they are made, at the size of the atoms as they lie, not as seen from nearby.
     size = scale(Pair(x, a, x, a, 1.0)) / given.unit
+    if pairs:
+        gaps = pair_distances(mu, rep, elements=elements, force=force) / (given.unit * unit)
+        uppers["exact pairs"] = float(np.sqrt(np.mean(gaps**2) + given.blunt)) + 4 * ROUNDING * size
+        if elements is None:
+            lowers["half of exact pairs"] = float(np.sqrt(max(gaps.max() ** 2 / 4 - given.blunt, 0.0)))
     return bracket(lowers, uppers, given._replace(unit=given.unit * unit), size)
 
 
@@ -226,17 +223,20 @@ def _name(turn: np.ndarray) -> bytes:
 
 def _speed(rep: Rep | Projector, p: int) -> Float[np.ndarray, "p p"]:
     """The skew matrix of a circle action on R^p, at one revolution per 2π."""
-    if isinstance(rep, Rep):
-        turns = rep.group.lie_algebra()
-        if len(turns) != 1:
-            raise Refusal(
-                f"circle_correction takes a representation of SO(2); got one of {rep.group!r}. "
-                "Write one of `SpecialOrthogonal(2)`."
-            )
-        rep = np.asarray(rep.derivative(turns[0]), float) / np.abs(np.linalg.eigvals(turns[0])).max()
-    if rep.shape != (p, p) or not np.abs(rep + rep.T).max() <= 1e-9 * max(1.0, np.abs(rep).max()):
+    speed = _turning(rep) if isinstance(rep, Rep) else np.asarray(rep, float)
+    if speed.shape != (p, p) or not np.abs(speed + speed.T).max() <= 1e-9 * max(1.0, np.abs(speed).max()):
         raise Refusal(
-            f"A circle action on R^{p} has a skew ({p}, {p}) matrix as its speed; got shape {rep.shape}. "
+            f"A circle action on R^{p} has a skew ({p}, {p}) matrix as its speed; got shape {speed.shape}. "
             f"Write a representation of SO(2) of dimension {p}."
         )
-    return rep
+    return speed
+
+
+def _turning(rep: Rep) -> Float[np.ndarray, "k k"]:
+    turns = rep.group.lie_algebra()
+    if len(turns) != 1:
+        raise Refusal(
+            f"circle_correction takes a representation of SO(2); got one of {rep.group!r}. "
+            "Write one of `SpecialOrthogonal(2)`."
+        )
+    return np.asarray(rep.derivative(turns[0]), float) / np.abs(np.linalg.eigvals(turns[0])).max()
