@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from haarflow.doors import in_bytes, machine_memory
 from haarflow.errors import Refusal
+from haarflow.runs.config import MODES, of_mode
 from haarflow.runs.experiment import Experiment, Work
 
 QUICK, HOUR, YEAR = 60.0, 3600.0, 365.25 * 24 * 3600.0  # seconds
@@ -41,9 +42,10 @@ def refuse_unless_affordable(experiment: Experiment, *, force: bool = False) -> 
         )
     if force:
         return
-    kind = type(experiment)
-    published = [settings(mode()) for mode in (kind.tour, kind.quick, kind.full)]
-    seconds = math.log(QUICK) + _work(sizes) - _work(settings(kind.quick()))
+    modes = {mode: made for mode in MODES if (made := of_mode(type(experiment), mode)) is not None}
+    published = [settings(made) for made in modes.values()]
+    usual = _work(settings(modes["quick"])) if "quick" in modes else _work(sizes)
+    seconds = math.log(QUICK) + _work(sizes) - usual
     if seconds > math.log(HOUR) and _work(sizes) > max(map(_work, published)) + 1e-9:
         blamed = max(sizes, key=lambda name: sizes[name].work - max(mode[name].work for mode in published))
         raise Refusal(

@@ -113,7 +113,7 @@ class Panel:
 class Experiment(BaseModel):
     """One claim and how to test it; subclass it in a file of its own, named after the claim."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
     name: ClassVar[str] = "experiment"
     group: ClassVar[str] = "symmetry"

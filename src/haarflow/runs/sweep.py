@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from haarflow.doors import whole
 from haarflow.errors import Refusal
 from haarflow.files import tidy_leftovers
 from haarflow.runs import cost, judge, ledger, machine, report, workers
@@ -46,7 +47,11 @@ class Job:
     @cached_property
     def parts(self) -> list[str]:
         """The names of the pieces of the work."""
-        found = self.experiment.parts()
+        try:
+            found = self.experiment.parts()
+        except Exception as error:
+            words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            raise Refusal(f"The parts of {self.name} are a list of different names; parts() raised {words}.") from error
         words = isinstance(found, list) and all(isinstance(part, str) for part in found)
         if not words or len(set(found)) != len(found) or not found:
             raise Refusal(f"The parts of {self.name} are a list of different names, at least one; got {found!r:.200}.")
@@ -68,6 +73,9 @@ def job(experiment: Experiment, seed: int, out: Path, label: str = "", *, force:
 
     With `force` it is done although there is a record, and whatever it costs.
     """
+    seed = whole("The seed of a run", seed, least=0)
+    if seed >= 2**63:
+        raise Refusal(f"The seed of a run is below 2**63; got {seed}. Write a smaller one.")
     facts = judge.identity(experiment, seed)
     home = out / facts["experiment"] / facts["digest"]
     if force or not ledger.finished(home):
@@ -91,6 +99,7 @@ def sweep(
     watch = watch or Silent()
     outcomes: dict[str, Outcome] = {}
     machine.open_files(len(jobs))
+    workers.refuse_too_many(count)
     for out in {job.home.parents[1] for job in jobs}:
         tidy_leftovers(out / report.NAME)
 
@@ -106,10 +115,11 @@ def sweep(
             try:
                 record = None if job.force else _recorded(job)
                 if record is None:
+                    job.parts  # noqa: B018  refused before anything is made
                     stack.enter_context(ledger.lock(job.home, lambda job=job: watch.note(_busy(job))))
                     record = _begin(job, watch)
             except Refusal as problem:
-                ended(job, str(problem), problem=problem)
+                ended(job, "refused", problem=problem)
                 continue
             job.recorded = record is not None
             if record and draw:
