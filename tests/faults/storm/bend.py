@@ -15,13 +15,15 @@ BAD, FINE, SAME, TRACED, LATE = "bad", "fine", "same", "traced", "late"
 class Bent(NamedTuple):
     """Another source for an argument, with {} where the right one stands; what it is; the precision it leaves.
 
-    What is wrong with a thing `late` may come out when it is used, not when it is made.
+    What is wrong with a thing `late` may come out when it is used, not when it is made. What is bad `beside` the other
+    arguments, such as a size that they decide, may be right beside others.
     """
 
     source: str
     verdict: str
     slack: float = 1e-12
     late: bool = False
+    beside: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Arg:
 
     def also(self, *bad: str, late=(), fine=(), same=()) -> "Arg":
         """The argument with a few ways more, which its kind does not know."""
-        more = [Bent(s, BAD) for s in bad] + [Bent(s, BAD, late=True) for s in late]
+        more = [Bent(s, BAD, beside=True) for s in bad] + [Bent(s, BAD, late=True, beside=True) for s in late]
         more += [Bent(s, FINE) for s in fine] + [Bent(s, SAME) for s in same]
         return replace(self, ways=(*self.ways, *more))
 
@@ -50,10 +52,10 @@ class Arg:
         return [way._replace(source=way.source.replace("{}", self.source)) for way in self.ways]
 
 
-def _made(source: str, *, bad=(), fine=(), same=(), loose=(), optional: bool) -> Arg:
+def _made(source: str, *, bad=(), beside=(), fine=(), same=(), loose=(), optional: bool) -> Arg:
     """An argument of a kind; where None is a default it is left alone. `loose` are the same in float32."""
     nothing = [] if optional else ["None"]
-    ways = [Bent(way, BAD) for way in (*nothing, *bad)]
+    ways = [Bent(way, BAD) for way in (*nothing, *bad)] + [Bent(way, BAD, beside=True) for way in beside]
     ways += [Bent(way, FINE) for way in fine] + [Bent(way, SAME) for way in same]
     return Arg(source, (*ways, *(Bent(way, SAME, 1e-4) for way in loose)))
 
@@ -65,26 +67,27 @@ def number(source: str, *, above=None, least=None, below=None, most=None, rows=F
     """A finite real number, within bounds if there are any; with `rows`, arrays of numbers are welcome too."""
     bad = [*_STRANGERS, "np.nan", "np.inf", "-np.inf", "1j", "lambda: 0.5", "[[0.5], [0.25, 0.5]]", '"0.5"']
     bad += [] if rows else ["[0.5, 0.25]", "np.ones((2, 3))"]
-    bad += [] if above is None else [repr(float(above)), repr(above - 0.5)]
-    bad += [] if least is None else [repr(least - 0.5), repr(least - 2.0**-30)]
-    bad += [] if below is None else [repr(float(below)), repr(below + 0.5)]
-    bad += [] if most is None else [repr(most + 0.5)]
+    beside = [] if above is None else [repr(float(above)), repr(above - 0.5)]
+    beside += [] if least is None else [repr(least - 0.5), repr(least - 2.0**-30)]
+    beside += [] if below is None else [repr(float(below)), repr(below + 0.5)]
+    beside += [] if most is None else [repr(most + 0.5)]
     fine = [] if (below or most) is not None else ["1e300"]
     fine += ["1e-300"] if (above or least or 0) == 0 else []
     same = ["np.float64({})", "np.array({})", "jnp.asarray({})"]
     same += ["int({})", "np.int64({})"] if source.replace("-", "").endswith(".0") else []
-    return _made(source, bad=bad, fine=fine, same=same, loose=["np.float32({})"], optional=optional)
+    loose = ["np.float32({})"]
+    return _made(source, bad=bad, beside=beside, fine=fine, same=same, loose=loose, optional=optional)
 
 
 def count(source: str, *, least=1, most=None, huge=BAD, rows=False, optional=False) -> Arg:
     """A whole number; `huge` says whether 10¹⁸ and more of it could ever be meant, or comes out LATE, in use."""
     bad = [*_STRANGERS, "np.nan", "np.inf", "2.5", "1j", '"3"', *([] if rows else ["[1, 2]", "np.array([2, 3])"])]
-    bad += [] if least is None else [repr(least - 1), repr(least - 2), "-10**30"]
-    bad += [] if most is None else [repr(most + 1)]
+    beside = [repr(least - 1), repr(least - 2), "-10**30", *([] if most is None else [repr(most + 1)])]
     large = ["10**18", "10**30", "1e30"]
     same = ["np.int32({})", "np.int64({})", "np.uint8({})", "np.array({})", "jnp.asarray({})", "float({})"]
     fine = ["True", *(large if huge == FINE else [])]
-    found = _made(source, bad=bad + (large if huge == BAD else []), fine=fine, same=same, optional=optional)
+    beside += large if huge == BAD else []
+    found = _made(source, bad=bad, beside=beside, fine=fine, same=same, optional=optional)
     return found.also(late=large if huge == LATE else ())
 
 
@@ -107,13 +110,14 @@ def array(source: str, *, width=True, rows=True, lead=False, empty=BAD, whole=Fa
     bad = [*_STRANGERS, "np.array([['a', 'b']])", "[[1.0, 2.0], [3.0]]", "1j * np.asarray({})"]
     bad += ["[[object()]]", "3.0", "holed({})", "opened({})", *([] if lead else ["np.asarray({})[None, None]"])]
     bad += ["np.asarray({})[:0]", "[]"] if empty == BAD else []
-    bad += ["wider({})", "narrower({})", "thin({})"] if width else []
-    bad += ["longer({})", "shorter({})", "lone({})"] if rows else []
+    beside = ["wider({})", "narrower({})", "thin({})"] if width else []
+    beside += ["longer({})", "shorter({})", "lone({})"] if rows else []
     same = ["np.asarray({}).tolist()", "jnp.asarray({})", "np.asfortranarray({})", "frozen({})"]
     same += ["np.asarray({}).astype(int)", "np.asarray({}).astype(np.int8).tolist()"] if whole else []
     same += ["np.asarray({}).astype(object)", "np.repeat(np.asarray({}), 2, axis=0)[::2]"]
     fine = ["np.asarray({})[:0]"] if empty == FINE else []
-    found = _made(source, bad=bad, fine=fine, same=same, loose=["np.asarray({}, np.float32)"], optional=optional)
+    loose = ["np.asarray({}, np.float32)"]
+    found = _made(source, bad=bad, beside=beside, fine=fine, same=same, loose=loose, optional=optional)
     return replace(found, ways=(*found.ways, Bent("traced", TRACED)))
 
 
@@ -132,9 +136,8 @@ def cloud(source: str, *, stack=False, dim=True, drawn=False) -> Arg:
     """
     bad = [*_STRANGERS, "3.0", "hf.Cloud", "[{}]", "unit", "swap", "np.ones(3)", "np.nan", "[[1.0, 2.0], [3.0]]"]
     bad += [] if stack else ["hf.stack([{}, {}])"]
-    bad += ["lifted({})"] if dim else []
-    fine, loose = ["{}.atoms"], ["float32({})"]
-    found = _made(source, bad=bad, fine=fine + loose * drawn, loose=loose * (not drawn), optional=False)
+    beside, fine, loose = ["lifted({})"] * dim, ["{}.atoms"], ["float32({})"]
+    found = _made(source, bad=bad, beside=beside, fine=fine + loose * drawn, loose=loose * (not drawn), optional=False)
     return replace(found, ways=(*found.ways, Bent("traced", TRACED)))
 
 
@@ -144,12 +147,12 @@ def rep(source: str, *, finite=False, shared=True, dim=True, matrix=False, times
     With `matrix`, a projector will do in its place; with `times`, a whole number.
     """
     bad = [*_STRANGERS, *([] if times else ["3"]), "{}.group", "hf.Rep", "np.nan", "np.ones((7, 7))", "unit", "cloud"]
-    bad += ["{} + {}"] if dim else []
-    bad += ["hf.trivial(hf.Cyclic(3), {}.dim)", "hf.trivial(hf.Signs(2), {}.dim)"] if shared else []
+    beside = ["{} + {}"] if dim else []
+    beside += ["hf.trivial(hf.Cyclic(3), {}.dim)", "hf.trivial(hf.Signs(2), {}.dim)"] if shared else []
     bad += ["hf.trivial(circle, {}.dim)"] if finite else []
     bad += ["np.ones(({}.dim, {}.dim))", "5 * np.eye({}.dim)", "holed(np.eye({}.dim))"] if matrix else []
     same = ["{}.fixed_projector()", "{}.fixed_projector().tolist()"] if matrix else []
-    return _made(source, bad=bad, same=same, optional=optional)
+    return _made(source, bad=bad, beside=beside, same=same, optional=optional)
 
 
 def group(source: str, *, finite=False) -> Arg:
@@ -160,8 +163,8 @@ def group(source: str, *, finite=False) -> Arg:
 
 def thing(source: str, *wrong: str, late=(), optional=False) -> Arg:
     """A member of some kind; `wrong` are members of other kinds, `late` those whose sizes do not fit."""
-    bad = [*_STRANGERS, "3.0", "type({})", "np.nan", "np.ones((2, 2))", "[{}, 3.0]", *wrong]
-    return _made(source, bad=bad, optional=optional).also(late=late)
+    bad = [*_STRANGERS, "3.0", "type({})", "np.nan", "np.ones((2, 2))", "[{}, 3.0]"]
+    return _made(source, bad=bad, beside=wrong, optional=optional).also(late=late)
 
 
 def function(source: str, *wrong: str, optional=False) -> Arg:
@@ -176,4 +179,4 @@ def method(source: str, *wrong: str) -> Arg:
 
 def one_of(source: str, *wrong: str, optional=False) -> Arg:
     """Something with rules of its own: a path, a shape, a list of things; `wrong` are what breaks them."""
-    return _made(source, bad=["object()", "dict(a=1)", "np.nan", *wrong], optional=optional)
+    return _made(source, bad=["object()", "dict(a=1)", "np.nan"], beside=wrong, optional=optional)

@@ -53,8 +53,11 @@ class Entry:
                 yield self.call({name: way, **dict([draw.choice(others)])})
 
     def call(self, bent: dict[str, Bent]) -> Call:
-        """The call with these arguments bent: bad if one of them is, the same if all are."""
+        """The call with these arguments bent: bad if one of them surely is, the same if all are."""
         verdicts = {way.verdict for way in bent.values()}
+        sure = any(way.verdict == BAD and not way.beside for way in bent.values())
+        if BAD in verdicts and not sure and (len(bent) > 1 and verdicts != {BAD, SAME}):
+            verdicts = {FINE}
         verdict = next(word for word in (BAD, TRACED, FINE, SAME) if word in verdicts)
         slack = max(way.slack for way in bent.values())
         source = self.source(**{name: way.source for name, way in bent.items()})
