@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from haarflow.algebra.checks import refuse_infinite
+from haarflow.algebra.kinds import Finite
 from haarflow.algebra.reps import Rep, one_group
 from haarflow.doors import door
 from haarflow.errors import Refusal
@@ -38,7 +38,9 @@ def fold_closed(functional: Functional, on_x: Rep, on_y: Rep, action: Rep) -> Fu
 
 
 def _folded(functional: Functional, on_x: Rep, on_y: Rep, *, closed: bool) -> Functional:
-    refuse_infinite("The folding of orbits", one_group("The folding of orbits", on_x, on_y))
+    group = one_group("The folding of orbits", on_x, on_y)
+    if not isinstance(group, Finite):
+        raise Refusal(f"The folding of orbits is for finite groups; got {group}. Flow the whole cloud instead.")
     match functional:
         case Sum():
             return Sum(tuple(_folded(part, on_x, on_y, closed=closed) for part in functional.parts))
