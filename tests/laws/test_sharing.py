@@ -9,8 +9,9 @@ from haarflow.algebra.given import image
 from haarflow.algebra.groups import Cyclic, Dihedral, Rotations, Symmetric
 from haarflow.algebra.reps import natural
 from haarflow.errors import Refusal
+from haarflow.practice import sharing as patterns
 from haarflow.practice.discover import Discovery, angles
-from haarflow.practice.sharing import sharing, symmetries, tie, tied
+from haarflow.practice.sharing import Sharing, Symmetry, sharing, symmetries, tie, tied
 
 
 def hom(group):
@@ -133,3 +134,57 @@ def test_rounding_is_exact_where_it_fits_and_refused_where_not():
 def test_a_shape_that_does_not_hold_the_parameters_is_refused():
     with pytest.raises(Refusal, match=r"holds c·d = 4 parameters; got \(3, 2\). Write shape=\(outputs, inputs\)"):
         symmetries(np.eye(4), shape=(3, 2))
+
+
+BASIS = np.eye(4)[:, :2]
+REFUSED = {
+    "words": (lambda: sharing("x"), "sharing's basis is an array of real numbers; got 'x'"),
+    "one axis": (lambda: sharing(np.ones(3)), r"sharing's basis has the shape \(p, k\); got the shape \(3,\)"),
+    "nan": (lambda: sharing([[np.nan]]), r"sharing's basis holds finite numbers; got nan at \[0, 0\]"),
+    "empty": (lambda: sharing(np.zeros((0, 2))), r"takes an orthonormal basis .*; got the shape \(0, 2\)"),
+    "skewed": (lambda: sharing(np.ones((3, 2))), r"off the identity by 3.0e\+00. Write `np.linalg.qr\(basis\)\[0\]`"),
+    "not of length one": (lambda: symmetries(5 * BASIS), "symmetries takes an orthonormal basis of a subspace"),
+    "negative tolerance": (lambda: sharing(BASIS, tolerance=-1), "sharing's tolerance is a number >= 0; got -1"),
+    "infinite tolerance": (lambda: sharing(BASIS, tolerance=np.inf), "sharing's tolerance is a finite number; got inf"),
+    "negative shape": (lambda: symmetries(BASIS, shape=(-2, -2)), r"symmetries's shape\[0\] is a whole number >= 1"),
+    "long shape": (lambda: symmetries(BASIS, shape=(2, 2, 1)), "symmetries's shape holds 2 things; got 3"),
+    "word for a shape": (lambda: symmetries(BASIS, shape="ab"), "symmetries's shape is a list; got 'ab'"),
+    "no limit": (lambda: symmetries(BASIS, limit=0), "symmetries's limit is a whole number >= 1; got 0"),
+    "no axis": (lambda: sharing(BASIS).draw(3), "A pattern is drawn on a matplotlib axis .*; got 3 and"),
+    "shape of words": (lambda: sharing(BASIS).words(3), "words's shape is a list; got 3"),
+    "labels": (lambda: Sharing([0, 2], [1, 1]), "Sharing's labels are 0 … k−1, each of them used, or −1 for zero"),
+    "no labels": (lambda: Sharing([], []), "Sharing's labels holds whole numbers; got a list of 0"),
+    "signs": (lambda: Sharing([0, 0], [1, 3]), "Sharing has a sign, 1 or −1, for each coordinate; got 3 among them"),
+    "half a label": (lambda: Sharing([0.5], [1]), "Sharing's labels holds whole numbers; got a list of 1"),
+    "images": (lambda: Symmetry([0, 0], [1, 1], [0], [1]), r"Symmetry's outputs hold each of 0 … 1 once; got an array"),
+    "fewer signs": (lambda: Symmetry([0, 1], [1], [0], [1]), "Symmetry's output_signs has the shape .* with c = 2"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_subspace_and_no_pattern_is_refused_in_a_sentence(name):
+    make, sentence = REFUSED[name]
+    with pytest.raises(Refusal, match=sentence):
+        make()
+
+
+def test_lists_and_single_precision_are_welcome():
+    basis = hom(Cyclic(2)).fixed_basis()
+    for given in (basis.tolist(), basis.astype(np.float32)):
+        np.testing.assert_array_equal(sharing(given).labels, sharing(basis).labels)
+        assert len(symmetries(given, shape=(2, 2))) == 2
+    assert Sharing([0, -1], [1, 0]).words() == [["a", "0"]]
+    np.testing.assert_array_equal(Symmetry([1, 0], [1, -1], [0], [1]).matrices()[0], [[0, -1], [1, 0]])
+
+
+def test_rows_of_a_thousand_coordinates_are_searched():
+    """Deeper than Python's own recursion goes."""
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((1500, 3)))[0]
+    (only,) = symmetries(basis, tolerance=1e-9)
+    np.testing.assert_array_equal(only.inputs, np.arange(1500))
+
+
+def test_a_search_without_end_is_refused(monkeypatch):
+    monkeypatch.setattr(patterns, "STEPS", 100)
+    with pytest.raises(Refusal, match="A search for symmetries tries 100 images at most; this subspace took more."):
+        symmetries(np.ones((30, 1)) / np.sqrt(30))

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from haarflow.algebra import fixed
+from haarflow.algebra import characters, fixed
 from haarflow.algebra.characters import character_dimension
 from haarflow.algebra.given import image, regular
 from haarflow.algebra.groups import (
+    Alternating,
     Cyclic,
     Dihedral,
     Hyperoctahedral,
@@ -133,3 +134,46 @@ def test_the_icosahedron_is_not_all_rotations_at_degree_six():
     legendre = np.polynomial.Legendre.basis(6)
     axis = np.array([0.3, -0.5, np.sqrt(0.66)])
     assert abs(legendre(group.elements() @ axis @ axis).mean()) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("rep", "dimension"),
+    [
+        (natural(Symmetric(40)) ** 2, 2),
+        (natural(Symmetric(1000)) ** 2, 2),
+        (natural(Alternating(30)) ** 3, 5),
+        (natural(Hyperoctahedral(30)) ** 2, 1),
+        (natural(Symmetric(60)) ** 2 + trivial(Symmetric(60), 3), 5),
+    ],
+    ids=str,
+)
+def test_orbits_answer_where_the_classes_are_too_many(rep, dimension):
+    """Burnside: S(40) took 67 s by its 37 338 classes and S(1000) did not answer; orbits take a second at most."""
+    assert rep.group.count_classes(0) > characters.TERMS
+    assert character_dimension(rep) == dimension
+
+
+@pytest.mark.parametrize(
+    "rep",
+    [
+        natural(Symmetric(6)) ** 3,
+        natural(Hyperoctahedral(3)) ** 4,
+        image(Dihedral(4), 5, 5) ** 2,
+        regular(Symmetric(4)) * natural(Symmetric(4)),
+        natural(Signs(3)) ** 4,
+    ],
+    ids=["S6", "B3", "image", "regular", "signs"],
+)
+def test_orbits_and_classes_count_the_same(rep, monkeypatch):
+    by_classes = character_dimension(rep)
+    monkeypatch.setattr(characters, "TERMS", 0)
+    assert character_dimension(rep) == by_classes
+
+
+@pytest.mark.parametrize(
+    "group", [Symmetric(7), Orthogonal(3), Orthogonal(4), SpecialOrthogonal(5), Symmetric(3) * Orthogonal(2)], ids=str
+)
+def test_classes_are_as_many_as_were_counted(group):
+    for degree in (0, 3):
+        elements, weights = group.classes(degree)
+        assert len(elements) == len(weights) == group.count_classes(degree)

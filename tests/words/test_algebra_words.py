@@ -4,6 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from haarflow.algebra import chains
+from haarflow.algebra.characters import character_dimension
 from haarflow.algebra.generated import Matrices, Permutations
 from haarflow.algebra.given import image, permutation, regular, represent
 from haarflow.algebra.groups import (
@@ -14,12 +16,27 @@ from haarflow.algebra.groups import (
     Signs,
     SpecialOrthogonal,
     Symmetric,
+    Trivial,
 )
-from haarflow.algebra.products import Product, lift
+from haarflow.algebra.products import Product, lift, product
 from haarflow.algebra.reps import natural, one_group, trivial
 from haarflow.errors import Refusal
 
 turn = np.array([[np.cos(1.0), -np.sin(1.0)], [np.sin(1.0), np.cos(1.0)]])
+
+
+def _wrong_once(g):
+    """The sign of a permutation, wrong at the one that turns all five around."""
+    wrong = np.array_equal(np.asarray(g), np.eye(5)[::-1])
+    return np.array([[-1.0 if wrong else np.linalg.det(np.asarray(g))]])
+
+
+def _askew(group):
+    """The natural representation in another basis: no signed permutations."""
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((group.dim, group.dim)))[0]
+    return represent(group, lambda g: basis @ g @ basis.T, dim=group.dim)
+
+
 SENTENCES = {
     "size": (
         lambda: Cyclic(0),
@@ -161,6 +178,116 @@ SENTENCES = {
         lambda: image(Rotations(6), 4, 4),
         "An image is moved pixel by pixel by quarter turns and flips; got Rotations(6). Write",
     ),
+    "a function that fails on one element": (
+        lambda: represent(Symmetric(5), _wrong_once, dim=1),
+        "A representation keeps products, rho(gh) = rho(g) rho(h); on Symmetric(5) it is off by 2.0e+00. Check",
+    ),
+    "a table that moves the identity": (
+        lambda: represent(Trivial(2), elements=[[[-1.0]]]),
+        "A representation keeps products, rho(gh) = rho(g) rho(h); on Trivial(2) it is off by 2.0e+00.",
+    ),
+    "images that move the identity": (
+        lambda: permutation(Trivial(1), elements=[(1, 0)]),
+        "A representation keeps products, rho(gh) = rho(g) rho(h); on Trivial(1) it is off by 1.0e+00.",
+    ),
+    "no function": (lambda: represent(Cyclic(2), "x", dim=1), "represent's function is a function; got 'x'. Write"),
+    "words for a function": (
+        lambda: represent(Cyclic(2), lambda g: "x", dim=1),
+        "A representation's rho(g) is an array of real numbers; got 'x'.",
+    ),
+    "two sizes": (
+        lambda: represent(Cyclic(2), elements=np.ones((2, 1, 1)), dim=3),
+        "represent reads the size of rho(g) from the matrices; got dim=3 beside an array of shape (2, 1, 1)",
+    ),
+    "a factor that is a number": (lambda: product(Cyclic(2), 3), "product's b is a Group; got 3. Write for instance"),
+    "factors that are words": (lambda: product("a", "b"), "product's a is a Group; got 'a'. Write for instance"),
+    "a number times a group": (lambda: 3 * Cyclic(2), "product's a is a Group; got 3."),
+    "a word for a group": (lambda: natural("x"), "natural's group is a Group; got 'x'. Write for instance `Cyclic(4)`"),
+    "another word for a group": (lambda: trivial("x"), "trivial's group is a Group; got 'x'."),
+    "a representation for a group": (lambda: natural(natural(Cyclic(2))), "natural's group is a Group; got a Natural."),
+    "a class for a group": (lambda: regular(Cyclic), "regular's group is a Group; got the class Cyclic itself."),
+    "lift of a word": (lambda: lift("x", Cyclic(2) * Cyclic(3), 0), "lift's rep is a Rep; got 'x'."),
+    "lift to a side": (lambda: lift(natural(Cyclic(2)), Cyclic(2) * Cyclic(3), "a"), "lift's side is a whole number"),
+    "lift to a third side": (
+        lambda: lift(natural(Cyclic(2)), Cyclic(2) * Cyclic(2), 2),
+        "lift takes a representation of factor 0 or 1 of a direct product; got one of Cyclic(2) for factor 2 of",
+    ),
+    "no group of permutations": (lambda: Permutations(None), "generators is an array of real numbers; got None."),
+    "words for permutations": (lambda: Permutations("ab"), "generators is an array of real numbers; got 'ab'."),
+    "parts of points": (lambda: Permutations([(0.5, 1.5)]), "hold each of 0 … n−1 once; got (0.5, 1.5). Write for"),
+    "one permutation alone": (lambda: Permutations((1, 0)), "hold each of 0 … n−1 once; got (1, 0). Write for"),
+    "words for matrices": (lambda: Matrices("x"), "generators is an array of real numbers; got 'x'."),
+    "complex matrices": (lambda: Matrices([np.eye(2) * 1j]), "generators is an array of real numbers; got a list"),
+    "no end of matrices": (
+        lambda: Matrices([turn], limit=10**18),
+        "Matrices lists 1000000 elements at most (minutes); got limit=1000000000000000000. Write",
+    ),
+    "no element": (
+        lambda: natural(Cyclic(2))(np.ones((2, 2))),
+        "Cyclic(2) acts through its own elements; got a matrix that is none of them. Take one from",
+    ),
+    "no element of JAX": (
+        lambda: natural(Cyclic(2))(jnp.ones((2, 2))),
+        "Cyclic(2) acts through its own elements; got a matrix that is none of them.",
+    ),
+    "an element of another size": (
+        lambda: natural(Cyclic(2)).apply(np.eye(3), np.ones(2)),
+        "An element of Cyclic(2) is one matrix 2 × 2; got an array of shape (3, 3). Take it from",
+    ),
+    "rows of another width": (
+        lambda: trivial(Cyclic(2), 3).apply(np.eye(2), np.ones((5, 4))),
+        "trivial(Cyclic(2), 3) moves rows of 3 numbers; got an array of shape (5, 4). Write z with 3",
+    ),
+    "projected rows of another width": (
+        lambda: natural(Cyclic(2)).project(np.ones(4)),
+        "natural(Cyclic(2)) moves rows of 2 numbers; got an array of shape (4,).",
+    ),
+    "outside of the Lie algebra": (
+        lambda: natural(SpecialOrthogonal(2)).derivative(np.eye(2)),
+        "The derivative of a representation of SpecialOrthogonal(2) is taken along its Lie algebra; got",
+    ),
+    "fewer than no draws": (
+        lambda: SpecialOrthogonal(3).haar(0, -1),
+        "haar's n is a whole number >= 0; got -1. Write 0, for example.",
+    ),
+    "half a draw": (lambda: Cyclic(3).haar(0, 2.5), "haar's n is a whole number; got 2.5."),
+    "no key": (lambda: Cyclic(3).haar("x", 2), "haar's key is one key; got 'x'. Write jax.random.key(0), or"),
+    "draws without end": (
+        lambda: SpecialOrthogonal(3).haar(0, 10**18),
+        "A table of 1000000000000000000 draws of SpecialOrthogonal(3) would need 7.2e+01 EB of memory;",
+    ),
+    "a space without end": (lambda: Symmetric(10**18), "A matrix of Symmetric(1000000000000000000) would need 8.0e+18"),
+    "a list without end": (lambda: Cyclic(10**9).elements(), "A matrix of Cyclic(1000000000) would need 8.0e+00 EB of"),
+    "turns finer than rounding": (
+        lambda: Rotations(10**9),
+        "Turns by 2π/n are told apart up to n = 1e+07; got Rotations(1000000000). Write `SpecialOrthogonal(2)`",
+    ),
+    "an order of many digits": (
+        lambda: Symmetric(3000).elements(),
+        "The list of elements of Symmetric(3000) would hold 1e9130 × 3000 × 3000 numbers;",
+    ),
+    "changes of sign without end": (
+        lambda: natural(Signs(10_000)).fixed_basis(),
+        "The generators of Signs(10000) would need 16 TB of memory;",
+    ),
+    "turnings without end": (
+        lambda: natural(SpecialOrthogonal(2000)).fixed_basis(),
+        "The Lie algebra of SpecialOrthogonal(2000) would need 128 TB of memory;",
+    ),
+    "coordinates without end": (
+        lambda: (natural(Symmetric(1000)) ** 5).fixed_basis(),
+        "The orbits of natural(Symmetric(1000)) * natural(Symmetric(1000))",
+    ),
+    "a power without end": (lambda: natural(Cyclic(2)) ** 10**9, "is at most 64; got 1000000000. Write a smaller one."),
+    "pixels without end": (
+        lambda: image(Rotations(4), 10**5, 10**5),
+        "The pixels moved by Rotations(4) would hold 4 × 100000 × 100000 numbers;",
+    ),
+    "classes without end": (
+        lambda: character_dimension(_askew(Symmetric(60))),
+        "takes 966467 of them, and at most 5000 are summed. Write `rep.fixed_basis().shape[1]`, which works",
+    ),
+    "a group for a dimension": (lambda: character_dimension(Cyclic(2)), "character_dimension's rep is a Rep; got a"),
     "copies": (lambda: 0 * natural(Cyclic(2)), "a whole number >= 1; got 0."),
     "empty space": (lambda: trivial(Cyclic(2), -1), "a whole number >= 1; got -1."),
 }
@@ -172,3 +299,13 @@ def test_refusals_say_the_rule_what_was_got_and_what_to_write(name):
     with pytest.raises(Refusal) as refusal:
         make()
     assert sentence in str(refusal.value)
+
+
+def test_a_group_of_permutations_that_takes_too_long_is_refused_with_what_it_took(monkeypatch):
+    monkeypatch.setattr(chains, "WORK", 10**5)
+    with pytest.raises(Refusal, match=r"chain of stabilisers; on 50 points this one moves more than 1e\+05 numbers"):
+        _ = Permutations([np.roll(np.arange(50), 1), [1, 0, *range(2, 50)]]).order
+    monkeypatch.undo()
+    monkeypatch.setattr(chains, "MOST", 10**4)
+    with pytest.raises(Refusal, match=r"on 49 points this one holds more than 1.0e\+04 numbers, .*needs no order"):
+        _ = Permutations([np.roll(np.arange(49), 1), [1, 0, *range(2, 49)]]).order

@@ -66,7 +66,7 @@ def _arrays(thing: Any) -> Iterator[np.ndarray]:
     elif isinstance(thing, Frozen):
         yield thing.array
     elif isinstance(thing, Places):
-        yield from (thing.given, thing.order, thing.prints)
+        yield from (thing.given, thing.order, thing.prints, thing.direction)
     elif isinstance(thing, tuple):
         yield from (array for part in thing for array in _arrays(part))
     elif dataclasses.is_dataclass(thing) and not isinstance(thing, type):

@@ -10,7 +10,7 @@ from haarflow.algebra.reps import Rep
 from haarflow.doors import door
 from haarflow.errors import Refusal
 
-TERMS = 20_000
+TERMS = 5000
 """The most classes that are summed over: seconds."""
 
 

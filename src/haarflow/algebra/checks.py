@@ -29,9 +29,11 @@ def fits(owner: str, *shape: int) -> None:
         )
 
 
-def affordable(owner: str, *shape: int, instead: str) -> None:
+def affordable(what: str, whose, *shape: int, instead: str) -> None:
     """Refuse an array of so many numbers that it would not fit in half of the machine's memory."""
-    doors.refuse_unless_affordable(owner, float(min(8 * math.prod(shape), 10**30)), instead=instead)
+    size = float(min(8 * math.prod(shape), 10**300))
+    if size > 2**20:  # the words cost more than the smaller ones
+        doors.refuse_unless_affordable(f"{what} of {whose}", size, instead=instead)
 
 
 def off_orthogonal(matrices: Float[np.ndarray, "m k k"]) -> float:

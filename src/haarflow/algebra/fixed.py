@@ -45,7 +45,7 @@ def signed_generators(rep) -> tuple[np.ndarray, np.ndarray] | None:
         return None
     generators = rep.group.generators()
     wanted = "Write a representation on fewer coordinates."
-    affordable(f"The orbits of {rep}", 4, rep.dim, len(generators) + 1, instead=wanted)
+    affordable("The orbits", rep, 4, rep.dim, len(generators) + 1, instead=wanted)
     found = [rep.images(g) for g in generators] or [(np.arange(rep.dim), np.ones(rep.dim))]
     moves = [move for move in found if move is not None]
     if len(moves) < len(found):

@@ -62,6 +62,7 @@ class Permuting(Rep):
     def __check_init__(self):
         group, table = _finite(self.group, "A table of permutations"), self.table.array
         _shaped("elements", table, (group.order, table.shape[-1]))
+        refuse_broken(group, float(np.any(table[0] != np.arange(self.dim))))
         for generator, edges in zip(group.generators(), cayley(group), strict=True):
             refuse_broken(group, float(np.any(table[edges] != table[:, table[group.index(generator)]])))
 

@@ -213,7 +213,7 @@ class Signs(Finite):
         return 2**self.n
 
     def generators(self):
-        affordable(f"The generators of {self}", 2, self.n, self.n, self.n, instead="Write a group of a smaller space.")
+        affordable("The generators", self, 2, self.n, self.n, self.n, instead="Write a group of a smaller space.")
         return np.eye(self.n)[None] - 2 * np.eye(self.n)[:, :, None] * np.eye(self.n)[:, None, :]
 
     def draws(self, key, n):
@@ -333,7 +333,7 @@ class SpecialOrthogonal(Group):
         return np.zeros((0, self.n, self.n))
 
     def lie_algebra(self):
-        affordable(f"The Lie algebra of {self}", *[self.n] * 4, instead="Write a group of a smaller space.")
+        affordable("The Lie algebra", self, *[self.n] * 4, instead="Write a group of a smaller space.")
         rows, columns = np.triu_indices(self.n, 1)
         basis = np.zeros((len(rows), self.n, self.n))
         basis[np.arange(len(rows)), columns, rows] = 1.0
@@ -346,7 +346,7 @@ class SpecialOrthogonal(Group):
         return torus_size(self.n, degree, 1)
 
     def holds(self, g, near):
-        return np.linalg.det(g) > 0
+        return super().holds(g, near) and np.linalg.det(g) > 0
 
     def grid(self, n: int) -> Float[np.ndarray, "n 2 2"]:
         """The n equispaced rotations of the plane: exact averages once n exceeds the largest weight."""

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -57,12 +57,12 @@ class Group(Constant):
         """Small lopsided members, on which the laws are tested."""
 
     def __check_init__(self):
-        affordable(f"A matrix of {self}", self.dim, self.dim, instead="Write a group of a smaller space.")
+        affordable("A matrix", self, self.dim, self.dim, instead="Write a group of a smaller space.")
 
     @doors.door
     def haar(self, key: Key, n: doors.Natural) -> Float[Array, "n d d"]:
         """n independent draws, exactly Haar; the key may be a whole number, as a seed."""
-        affordable(f"A table of {n} draws of {self}", n, self.dim, self.dim, instead="Draw fewer at once.")
+        affordable(f"A table of {n} draws", self, n, self.dim, self.dim, instead="Draw fewer at once.")
         return self.draws(key, n)
 
     def lie_algebra(self) -> Float[np.ndarray, "l d d"]:
@@ -70,8 +70,8 @@ class Group(Constant):
         return np.zeros((0, self.dim, self.dim))
 
     def holds(self, g: Float[np.ndarray, "d d"], near: float) -> bool:
-        """Whether an orthogonal matrix of the right size is an element, up to `near` in each entry."""
-        return True
+        """Whether a matrix of the right size is an element, up to about `near` in each entry."""
+        return off_orthogonal(g[None]) <= 2 * near * self.dim
 
     def probes(self) -> Float[np.ndarray, "m d d"]:
         """A few elements on which representations are checked: generators, flows, and words in them."""
@@ -112,7 +112,7 @@ class Finite(Group):
         """All elements in float64, identity first."""
         return _listed(self).given
 
-    def index(self, g: Matrix) -> Int[Array, ""] | int:
+    def index(self, g: Any) -> Int[Array, ""] | int:
         """The position of g among the elements; for a JAX array, that of the nearest element."""
         g = element(self, g)
         if isinstance(g, jax.Array):
@@ -148,25 +148,25 @@ def finite(owner: str, group, instead: str) -> Finite:
     return group
 
 
-def element(group: Group, g) -> Matrix:
+def element(group: Group, g: Any) -> Matrix:
     """g as a floating-point matrix, refused where it is no element of the group; of a traced g the size is checked."""
-    owner = f"An element of {group}"
-    numpy = not isinstance(g, jax.Array)
     near = NEAR if getattr(g, "dtype", np.float64) in (np.float64, np.int64) else 1e2 * NEAR
-    g = doors.numbers(owner, g, numpy=numpy)
+    if not isinstance(g, np.ndarray | jax.Array) or not jnp.issubdtype(g.dtype, jnp.floating):
+        g = doors.numbers(f"An element of {group}", g, numpy=not isinstance(g, jax.Array))
     if g.shape != (group.dim, group.dim):
         raise Refusal(
-            f"{owner} is one matrix {group.dim} × {group.dim}; got an array of shape {g.shape}. Take it from "
+            f"An element of {group} is one matrix {group.dim} × {group.dim}; got an array of shape {g.shape}. Take it "
+            "from `group.generators()` or `group.haar(key, n)`."
+        )
+    if isinstance(g, Tracer):
+        return g
+    known = np.asarray(g, np.float64)
+    if not group.holds(known, near):
+        raise Refusal(
+            f"{group} acts through its own elements; got a matrix that is none of them. Take one from "
             "`group.generators()` or `group.haar(key, n)`."
         )
-    if not isinstance(g, Tracer):
-        known = np.asarray(g, np.float64)
-        if off_orthogonal(known[None]) > 2 * near * group.dim or not group.holds(known, near):
-            raise Refusal(
-                f"{group} acts through its own elements; got a matrix that is none of them. Take one from "
-                "`group.generators()` or `group.haar(key, n)`."
-            )
-    return g
+    return g if isinstance(g, jax.Array) else known
 
 
 @remembered

@@ -49,7 +49,7 @@ class Pair(Group):
         return self.a.count_classes(degree) * self.b.count_classes(degree)
 
     def holds(self, g, near):
-        parts = self.part(g, 0), self.part(g, 1)
+        parts = np.asarray(self.part(g, 0)), np.asarray(self.part(g, 1))
         apart = largest(g - blocks(*parts)) < near
         return apart and self.a.holds(parts[0], near) and self.b.holds(parts[1], near)
 
@@ -59,7 +59,7 @@ class Pair(Group):
 
     def _blocks(self, left, right, rest):
         wanted = "Write a group of a smaller space."
-        affordable(f"A list of matrices of {self}", len(left) + len(right), self.dim, self.dim, instead=wanted)
+        affordable("A list of matrices", self, len(left) + len(right), self.dim, self.dim, instead=wanted)
         rows = [blocks(g, rest(self.b.dim)) for g in left] + [blocks(rest(self.a.dim), h) for h in right]
         return np.array(rows).reshape(-1, self.dim, self.dim)
 

@@ -35,16 +35,22 @@ def check(rep) -> None:
         assert isinstance(rep.group, Finite)
         keep_products(rep.group, rep.matrices())
         return
-    probes = rep.group.probes()
-    for g, h in chain(product(probes, probes), samples(rep.group)):
-        images = np.stack([rep.sized(rep.matrix(m)) for m in (g, h, g @ h)])
-        refuse_skewed(images)
-        refuse_broken(rep.group, largest(images[2] - images[0] @ images[1]))
+    probes = [(g, _image(rep, g)) for g in rep.group.probes()]
+    drawn = (((g, _image(rep, g)), (h, _image(rep, h))) for g, h in samples(rep.group))
+    for (g, a), (h, b) in chain(product(probes, probes), drawn):
+        refuse_broken(rep.group, largest(_image(rep, g @ h) - a @ b))
+
+
+def _image(rep, g: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "k k"]:
+    image = np.asarray(rep.sized(rep.matrix(g)))
+    refuse_skewed(image[None])
+    return image
 
 
 def keep_products(group: Finite, table: Float[np.ndarray, "order k k"]) -> None:
     """Refuse matrices, one for each element, that are skewed or break rho(g s) = rho(g) rho(s) at a generator s."""
     refuse_skewed(table)
+    refuse_broken(group, largest(table[0] - np.eye(table.shape[-1])))  # all there is to see without generators
     for generator, edges in zip(group.generators(), cayley(group), strict=True):
         refuse_broken(group, largest(table[edges] - table @ table[group.index(generator)]))
 
@@ -60,7 +66,7 @@ def cayley(group: Finite) -> Int[np.ndarray, "m order"]:
 def samples(group: Group) -> Iterator[tuple[Float[np.ndarray, "d d"], Float[np.ndarray, "d d"]]]:
     """Pairs of random elements, the same at every call: a pool of generators and flows multiplied with each other."""
     draw, lie = np.random.default_rng(20240531), group.lie_algebra()
-    count = max(2, min(SAMPLES, 2**22 // group.dim**2))
+    count = max(2, min(SAMPLES, 2**18 // group.dim**2))
     turns = [scipy.linalg.expm(np.tensordot(draw.normal(scale=np.pi, size=len(lie)), lie, 1)) for _ in lie[:8]]
     letters = np.array([np.eye(group.dim), *group.generators(), *turns])
     pool = letters[draw.integers(len(letters), size=2 * count)]

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -60,31 +60,31 @@ class Rep(Constant):
         """True where products were checked by sampling alone, not proven on every element."""
         return not self.proven and not proofs.on_all(self)
 
-    def __call__(self, g: Matrix) -> Matrix:
+    def __call__(self, g: Any) -> Matrix:
         """The matrix rho(g), (k, k), of one element g, (d, d)."""
-        affordable(f"A matrix of {self}", self.dim, self.dim, instead="Write `rep.apply(g, rows)`.")
+        affordable("A matrix", self, self.dim, self.dim, instead="Write `rep.apply(g, rows)`.")
         return self.matrix(element(self.group, g))
 
-    def apply(self, g: Matrix, z: Vectors) -> Vectors:
+    def apply(self, g: Any, z: Any) -> Vectors:
         """rho(g) z, for one vector or a batch of rows."""
         return self.moved(element(self.group, g), self._rows("apply", z))
 
-    def signed(self, g: Float[np.ndarray, "d d"]) -> Signed | None:
+    def signed(self, g: Any) -> Signed | None:
         """Images p and signs s when rho(g) sends e_i to s_i e_{p(i)}; None otherwise."""
         return self.images(np.asarray(element(self.group, g)))
 
-    def permutation(self, g: Float[np.ndarray, "d d"]) -> Int[np.ndarray, " k"]:
+    def permutation(self, g: Any) -> Int[np.ndarray, " k"]:
         """The images p of a rho(g) that sends e_i to e_{p(i)}."""
         found = self.signed(g)
         if found is None or np.any(found[1] < 0):
             raise Refusal(f"{self} does not permute the coordinates here. Write `rep(g)` for the matrix.")
         return found[0]
 
-    def character(self, g: Float[np.ndarray, "d d"]) -> float:
+    def character(self, g: Any) -> float:
         """The trace of rho(g)."""
         return self.trace(np.asarray(element(self.group, g)))
 
-    def derivative(self, a: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "k k"]:
+    def derivative(self, a: Any) -> Float[np.ndarray, "k k"]:
         """The representation of the Lie algebra: the derivative of rho(exp(t a)) at t = 0."""
         return self.turning(_tangent(self.group, a))
 
@@ -140,7 +140,7 @@ class Rep(Constant):
         """The orthogonal projector on the vectors that the group fixes: the Haar average of rho."""
         return fixed.projector(self)
 
-    def project(self, z: Vectors) -> Vectors:
+    def project(self, z: Any) -> Vectors:
         """P z for one vector or a batch of rows, without forming the projector."""
         z, basis = self._rows("project", z), self.fixed_basis()
         return (z @ basis) @ basis.T
@@ -383,7 +383,7 @@ def _matrices(rep: Rep) -> Float[np.ndarray, "order k k"]:
 def _tangent(group: Group, a) -> Float[np.ndarray, "d d"]:
     """The matrix a, where it belongs to the group's Lie algebra."""
     a, lie = numbers("derivative's a", a, numpy=True), group.lie_algebra()
-    flat = lie.reshape(len(lie), -1)
+    flat = lie.reshape(len(lie), group.dim**2)
     if a.shape == (group.dim, group.dim):
         near = flat.T @ np.linalg.solve(flat @ flat.T, flat @ a.ravel())
         if largest(near - a.ravel()) <= NEAR * max(1.0, largest(a)):

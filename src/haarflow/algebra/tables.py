@@ -65,15 +65,15 @@ class Places:
     def __init__(self, points: Float[np.ndarray, "n *shape"]):
         self.given = points
         self.points = points.reshape(len(points), -1)
-        prints = self.points @ _direction(self.points.shape[1])
+        self.direction = _direction(self.points.shape[1])
+        prints = self.points @ self.direction
         self.order = np.argsort(prints, kind="stable")
         self.prints = prints[self.order]
 
     def find(self, queries: Float[np.ndarray, "q *shape"], tol: float = TOLERANCE) -> Int[np.ndarray, " q"]:
         """Which of the points each query is, within the tolerance; −1 for a query that is none of them."""
         queries = queries.reshape(len(queries), -1)
-        direction = _direction(queries.shape[1])
-        asked, width = queries @ direction, tol * np.abs(direction).sum() + 1e-12
+        asked, width = queries @ self.direction, tol * np.abs(self.direction).sum() + 1e-12
         first, last = (np.searchsorted(self.prints, asked + side * width) for side in (-1, 1))
         found = np.full(len(queries), -1)
         for step in range(int(np.max(last - first, initial=0))):

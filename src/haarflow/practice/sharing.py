@@ -8,15 +8,29 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from haarflow.doors import Count, NonNegative, door, refuse_unless_affordable, said
 from haarflow.errors import Refusal
 
+STEPS = 1_000_000
+"""The most images that a search for symmetries tries (a minute or two)."""
 
+
+@door
 @dataclass(frozen=True, eq=False)
 class Sharing:
     """The tied coordinates of R^p: z_i = signs[i] · w[labels[i]] for k free weights w; label −1 means zero."""
 
     labels: Int[np.ndarray, " p"]
     signs: Float[np.ndarray, " p"]
+
+    def __post_init__(self):
+        used = np.unique(self.labels[self.labels >= 0])
+        if not len(self.labels) or self.labels.min() < -1 or not np.array_equal(used, np.arange(len(used))):
+            raise Refusal(
+                f"Sharing's labels are 0 … k−1, each of them used, or −1 for zero; got {said(self.labels)} that are "
+                "not. Write for instance labels=[0, 0, 1, -1]."
+            )
+        _refuse_signs("Sharing", self.signs[self.labels >= 0])
 
     @property
     def free(self) -> int:
@@ -37,7 +51,8 @@ class Sharing:
         """The coordinates that are always zero."""
         return np.flatnonzero(self.labels < 0).tolist()
 
-    def words(self, shape: tuple[int, int] | None = None) -> list[list[str]]:
+    @door
+    def words(self, shape: tuple[Count, Count] | None = None) -> list[list[str]]:
         """A letter for every weight, row by row of that shape: the same letter is tied, a minus its opposite."""
         height, width = _shaped(len(self.labels), shape)
         names = [
@@ -52,12 +67,22 @@ class Sharing:
         wide = max(len(word) for row in rows for word in row)
         return "\n".join(" ".join(word.rjust(wide) for word in row) for row in rows)
 
-    def draw(self, axis: Any, *, shape: tuple[int, int] | None = None, colours: Sequence[str] | None = None) -> None:
+    @door
+    def draw(
+        self, axis: Any, *, shape: tuple[Count, Count] | None = None, colours: Sequence[str] | None = None
+    ) -> None:
         """The letters on a matplotlib axis, with a colour for each free weight."""
+        from matplotlib.axes import Axes
+        from matplotlib.colors import is_color_like
         from matplotlib.patches import FancyBboxPatch
 
         rows = self.words(shape)
         shades = colours or [f"C{i}" for i in range(10)]
+        if not isinstance(axis, Axes) or not all(map(is_color_like, shades)):
+            raise Refusal(
+                f"A pattern is drawn on a matplotlib axis in matplotlib's colours; got {said(axis)} and "
+                f"{', '.join(shades)}. Write `draw(plt.gca())`."
+            )
         for place, (row, column) in enumerate(np.ndindex(len(rows), len(rows[0]))):
             paint = shades[self.labels[place] % len(shades)] if self.labels[place] >= 0 else "none"
             box = {"boxstyle": "round,pad=0.02", "facecolor": paint, "edgecolor": "none", "alpha": 0.35}
@@ -84,13 +109,17 @@ def _letter(label: int) -> str:
     return (_letter(first - 1) if first else "") + "abcdefghijklmnopqrstuvwxyz"[last]
 
 
-def sharing(basis: Float[np.ndarray, "p k"], *, tolerance: float = 0.3) -> Sharing:
+@door
+def sharing(basis: Float[np.ndarray, "p k"], *, tolerance: NonNegative = 0.3) -> Sharing:
     """The coordinates of a subspace that are equal up to sign, or zero.
 
     Coordinates i and j are tied on a subspace when their rows of an orthonormal basis are equal up to sign,
     whichever basis it is. Rows that differ by at most `tolerance` times the typical row (k/p)^½ count as equal.
     """
-    p, k = basis.shape
+    p, k = _orthonormal("sharing", basis).shape
+    refuse_unless_affordable(
+        f"The comparison of {p} coordinates", 24.0 * (p + 1) ** 2 * max(k, 1), instead="Give fewer coordinates."
+    )
     return tied(basis, tolerance * np.sqrt(max(k, 1) / p))
 
 
@@ -132,6 +161,7 @@ def tie(basis: Float[np.ndarray, "p k"], pattern: Sharing) -> tuple[Float[np.nda
     return made, kept
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class Symmetry:
     """A signed permutation of the outputs and one of the inputs: e_i goes to signs[i] · e_images[i]."""
@@ -141,21 +171,35 @@ class Symmetry:
     inputs: Int[np.ndarray, " d"]
     input_signs: Int[np.ndarray, " d"]
 
+    def __post_init__(self):
+        for name, images in (("outputs", self.outputs), ("inputs", self.inputs)):
+            if not len(images) or not np.array_equal(np.sort(images), np.arange(len(images))):
+                raise Refusal(
+                    f"Symmetry's {name} hold each of 0 … {len(images) - 1} once; got {said(images)} that do not. "
+                    "Write the image of each coordinate."
+                )
+        _refuse_signs("Symmetry", np.concatenate([self.output_signs, self.input_signs]))
+
     def matrices(self) -> tuple[Float[np.ndarray, "c c"], Float[np.ndarray, "d d"]]:
         """The matrices A on outputs and B on inputs; the parameters z (c×d) move to A z Bᵀ."""
         return _matrix(self.outputs, self.output_signs), _matrix(self.inputs, self.input_signs)
 
 
+@door
 def symmetries(
-    basis: Float[np.ndarray, "p k"], *, shape: tuple[int, int] | None = None, tolerance: float = 0.3, limit: int = 5000
+    basis: Float[np.ndarray, "p k"],
+    *,
+    shape: tuple[Count, Count] | None = None,
+    tolerance: NonNegative = 0.3,
+    limit: Count = 5000,
 ) -> list[Symmetry]:
     """Every pair of signed permutations (A, B) with A z Bᵀ = z for all matrices z (c×d) of a subspace.
 
     (A, B) and (−A, −B) move the parameters alike and are listed once, the identity first. Without a shape the
     parameters are one row. The search gives each output and input its image in turn, most connected first, and
-    keeps what agrees with the images given so far.
+    keeps what agrees with the images given so far; it ends with a refusal after a million of them.
     """
-    c, d = _shaped(basis.shape[0], shape)
+    c, d = _shaped(len(_orthonormal("symmetries", basis)), shape)
     slack = tolerance * np.sqrt(max(basis.shape[1], 1) / basis.shape[0])
     found = list(islice(_search(basis.reshape(c, d, -1), slack), limit + 1))
     if len(found) > limit:
@@ -187,16 +231,29 @@ def _search(entries: Float[np.ndarray, "c d k"], slack: float) -> Iterator[Symme
             if image not in taken:
                 yield from ((image, sign) for sign in signs if fits[sign][image - first])
 
-    def extend(depth: int) -> Iterator[Symmetry]:
-        if depth == len(order):
+    stack, steps = [choices(order[0])], 0
+    while stack:
+        images.pop(order[len(stack) - 1], None)
+        choice = next(stack[-1], None)
+        if choice is None:
+            stack.pop()
+            continue
+        images[order[len(stack) - 1]] = choice
+        steps = _counted(steps)
+        if len(stack) == len(order):
             yield _symmetry(images, c, d)
-            return
-        for choice in choices(order[depth]):
-            images[order[depth]] = choice
-            yield from extend(depth + 1)
-            del images[order[depth]]
+        else:
+            stack.append(choices(order[len(stack)]))
 
-    return extend(0)
+
+def _counted(steps: int) -> int:
+    """One step more, refused where the search takes too many."""
+    if steps >= STEPS:
+        raise Refusal(
+            f"A search for symmetries tries {STEPS} images at most; this subspace took more. Read the tied groups of "
+            "`sharing(basis)` instead, or write a smaller tolerance=."
+        )
+    return steps + 1
 
 
 def _connected(linked: np.ndarray) -> list[int]:
@@ -206,11 +263,12 @@ def _connected(linked: np.ndarray) -> list[int]:
 
     c, d = linked.shape
     graph = bmat([[None, csr_matrix(linked)], [csr_matrix(linked.T), None]], format="csr")
-    order: list[int] = []
+    order: dict[int, None] = {}
     for vertex in range(c + d):
         if vertex not in order:
-            order += breadth_first_order(graph, vertex, directed=False, return_predecessors=False).tolist()
-    return order
+            found = breadth_first_order(graph, vertex, directed=False, return_predecessors=False)
+            order |= dict.fromkeys(found.tolist())
+    return list(order)
 
 
 def _symmetry(images: dict[int, tuple[int, int]], c: int, d: int) -> Symmetry:
@@ -225,12 +283,33 @@ def _matrix(images: np.ndarray, signs: np.ndarray) -> np.ndarray:
     return matrix
 
 
+def _orthonormal(owner: str, basis: Float[np.ndarray, "p k"]) -> Float[np.ndarray, "p k"]:
+    """The basis itself, where its columns are orthonormal (to three digits, for those found in float32)."""
+    gap = np.max(np.abs(basis.T @ basis - np.eye(basis.shape[1])), initial=0.0)
+    if not len(basis) or gap > 1e-3:
+        raise Refusal(
+            f"{owner} takes an orthonormal basis of a subspace in its columns, (p, k); got the shape {basis.shape}, "
+            f"with products off the identity by {gap:.1e}. Write `np.linalg.qr(basis)[0]`."
+        )
+    return basis
+
+
+def _refuse_signs(owner: str, signs: np.ndarray) -> None:
+    if np.any(np.abs(signs) != 1):
+        raise Refusal(
+            f"{owner} has a sign, 1 or −1, for each coordinate; got {signs[np.abs(signs) != 1][0]:g} among them. "
+            "Write for instance [1, -1]."
+        )
+
+
 def _clear(heights: np.ndarray, radius: float) -> float:
     """The middle of the widest gap, as a ratio, between radius and 3 radius and the heights between them."""
     inside = heights[(heights > radius) & (heights < 3 * radius)]
+    if not len(inside):
+        return radius
     edges = np.concatenate([[radius], np.sort(inside), [3 * radius]])
     widest = int(np.argmax(edges[1:] / edges[:-1]))
-    return float(np.sqrt(edges[widest] * edges[widest + 1])) if len(inside) else radius
+    return float(np.sqrt(edges[widest] * edges[widest + 1]))
 
 
 def _distances(a: np.ndarray, b: np.ndarray, variances: np.ndarray | None) -> np.ndarray:
