@@ -113,9 +113,9 @@ def test_a_prior_that_draws_words_or_is_none_is_refused():
     with pytest.raises(Refusal, match="A BirthDeath scheme's prior is an array of real numbers; got"):
         flow(field, BirthDeath(Euler(), prior=lambda key, n: "atoms"), cloud, key=0, dt=0.1, steps=2)
     with pytest.raises(Refusal, match="A BirthDeath's prior is a function; got 3"):
-        BirthDeath(Euler(), prior=3)  # pyright: ignore[reportArgumentType]
+        BirthDeath(Euler(), prior=3)
     with pytest.raises(Refusal, match="A BirthDeath's inner is a Scheme; got"):
-        BirthDeath("Euler")  # pyright: ignore[reportArgumentType]
+        BirthDeath("Euler")
 
 
 def test_memory_follows_the_copies():

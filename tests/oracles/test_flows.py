@@ -11,6 +11,7 @@ from haarflow.dynamics.flow import flow
 from haarflow.dynamics.oracles import (
     Bowl,
     QuadraticRisk,
+    _gaussian,
     frozen_flow,
     frozen_fluctuation,
     gaussian_flow,
@@ -31,6 +32,7 @@ from haarflow.models.units import Perceptron, Quadratic
 
 KEY = jax.random.key(0)
 TARGET = np.diag([1.0, 0.5, 0.25, 0.0])
+BOWL = Bowl(np.array([[2.0, 0.5], [0.5, 1.0]]), np.zeros(2), np.zeros((2, 2)))
 
 
 def test_the_replicator_is_growth_alone():
@@ -274,3 +276,93 @@ def test_the_limit_of_relu_units_integrates_the_rest():
         np.testing.assert_allclose(rule.masses @ rule.cosines**2, 1 / (d - 2), rtol=1e-12)
     with pytest.raises(Refusal, match=r"two directions or more that its teacher does not know; got a teacher of 2"):
         ReluLimit(teacher, 3)
+
+
+BAD = {
+    "a lopsided H": (
+        lambda: Bowl(np.array([[1.0, 0.5], [0.0, 1.0]]), np.zeros(2), np.zeros((2, 2))),
+        "A Bowl's H is a symmetric matrix; got one that is 0.5 from it",
+    ),
+    "a Bowl of two sizes": (
+        lambda: Bowl(np.eye(2), np.zeros(3), np.eye(2)),
+        r"A Bowl's b has the shape \(p\) with p = 2",
+    ),
+    "a cloud elsewhere": (
+        lambda: BOWL(uniform(np.ones((2, 3)))),
+        r"A Bowl of R\^2 takes clouds in R\^2; got one in R\^3",
+    ),
+    "a mean elsewhere": (
+        lambda: gaussian_flow(BOWL, np.zeros(3), np.eye(3), times=[1.0]),
+        r"A Gaussian in a Bowl of R\^2 has a mean there; got one in R\^3",
+    ),
+    "no covariance": (
+        lambda: gaussian_flow(BOWL, np.zeros(2), np.diag([1.0, -1.0]), times=[1.0]),
+        "A Gaussian's covariance has no direction below zero; got an eigenvalue -1",
+    ),
+    "times out of order": (
+        lambda: gaussian_flow(BOWL, np.zeros(2), np.eye(2), times=[1.0, 0.5]),
+        "one or more times >= 0 in order; got",
+    ),
+    "no times": (lambda: quadratic_flow(TARGET, TARGET, times=[]), "one or more times >= 0 in order; got"),
+    "a step of zero": (
+        lambda: gaussian_flow(BOWL, np.zeros(2), np.eye(2), times=[1.0], step=0.0),
+        "gaussian_flow's step is a finite number > 0; got 0",
+    ),
+    "a flow without end": (
+        lambda: gaussian_flow(Bowl(-np.eye(2), np.ones(2), np.eye(2)), np.zeros(2), np.eye(2), times=[9.0], alpha=2.0),
+        "followed while it is finite; got one that leaves every bound",
+    ),
+    "too many steps": (
+        lambda: gaussian_flow(BOWL, np.zeros(2), np.eye(2), times=[1.0], step=1e-9),
+        "or that needs more than 100000 steps. Write earlier times",
+    ),
+    "a target of another size": (
+        lambda: quadratic_flow(np.eye(2), TARGET, times=[1.0]),
+        r"quadratic_flow's target has the shape \(d, d\) with d = 2",
+    ),
+    "a lopsided target": (lambda: QuadraticRisk([[0.0, 1.0], [0.0, 0.0]]), "A QuadraticRisk's target is a symmetric"),
+    "inputs of another size": (
+        lambda: quadratic_descent(TARGET, TARGET, inputs=np.ones((3, 2, 5)), step=0.1),
+        r"quadratic_descent's inputs has the shape \(k, b, d\) with d = 4",
+    ),
+    "a negative weight": (
+        lambda: replicator(np.array([1.5, -0.5]), np.zeros(2), alpha=1.0, time=1.0),
+        "replicator's weights is a finite number >= 0",
+    ),
+    "no weight at all": (lambda: replicator(np.zeros(2), np.zeros(2), alpha=1.0, time=1.0), "not all zero; got zeros"),
+    "a negative ridge": (
+        lambda: frozen_fluctuation(np.ones((2, 3)), np.ones(3), ridge=-1.0),
+        "ridge is a finite number",
+    ),
+    "labels of another size": (
+        lambda: frozen_flow(np.ones((2, 3)), np.ones(2), times=[1.0]),
+        r"frozen_flow's ys has the shape \(b\) with b = 3",
+    ),
+    "weights beyond one": (
+        lambda: frozen_flow(np.ones((2, 3)), np.ones(3), times=[1.0], weights=np.ones(2)),
+        "The weights of features sum to one; got 2",
+    ),
+    "matrices that are rows": (lambda: quadratic_sampling(np.ones(3)), "quadratic_sampling's moments has the shape"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_has_no_answer_is_refused_in_a_sentence(case):
+    call, words = BAD[case]
+    with pytest.raises(Refusal, match=words):
+        call()
+
+
+def test_without_ridge_there_is_no_fluctuation_even_where_the_gram_matrix_has_no_inverse():
+    assert float(frozen_fluctuation(np.ones((2, 3)), np.arange(3.0), ridge=0)) == 0
+
+
+def test_numbers_of_every_type_are_one_program():
+    """An int, NumPy's floats and JAX's are the same answer, compiled once."""
+    found, sizes = [], []
+    for one in (1, 1.0, np.float64(1), np.float32(1), np.int32(1), jnp.asarray(1.0), jnp.float32(1)):
+        mean, spread = gaussian_flow(BOWL, [1, 2], np.eye(2), times=[one], alpha=one, beta=one, transport=one)
+        found.append(np.concatenate([mean.ravel(), spread.ravel()]))
+        sizes.append(_gaussian._cached._cache_size())
+    np.testing.assert_array_equal(found, [found[0]] * len(found))
+    assert len(set(sizes)) == 1

@@ -86,7 +86,7 @@ def desai_zwanzig(beta):
     def gap(m):
         return law(m)[0] @ x - m
 
-    m = float(brentq(gap, 0.5, 1.5, xtol=1e-14))  # pyright: ignore[reportArgumentType]
+    m = float(brentq(gap, 0.5, 1.5, xtol=1e-14))
     rows = []
     for mean in (m, 0.0):
         weights, Z = law(mean)
@@ -237,7 +237,7 @@ def test_an_energy_in_float32_states_what_float32_can():
     assert 1e-12 < found.certificates[-1] < 1e-5
     with pytest.raises(Refusal, match=r"above 1.0e-12, and float32 rounds it to .* Write tolerance=") as refusal:
         gibbs(Single(), LINE, temperature=0.4, tolerance=1e-12, most=200)
-    advice = float(re.search(r"Write tolerance=(\S+)", str(refusal.value))[1])  # pyright: ignore[reportOptionalSubscript]
+    advice = float(re.search(r"Write tolerance=(\S+)", str(refusal.value))[1])
     gibbs(Single(), LINE, temperature=0.4, tolerance=advice)
 
 

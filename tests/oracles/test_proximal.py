@@ -89,7 +89,7 @@ def test_following_the_advice_of_an_entropic_step_helps():
         return str(found.value)
 
     said = refused(tau=0.01, blur=0.2)
-    blur, tau = (float(re.search(rf"{name}=([\d.e-]+\d)", said)[1]) for name in ("blur", "tau"))  # pyright: ignore[reportOptionalSubscript]
+    blur, tau = (float(re.search(rf"{name}=([\d.e-]+\d)", said)[1]) for name in ("blur", "tau"))
     fine = Grid(-3, 3, int(np.ceil(6 / blur)))
     entropic_step(energy, fine, fine.normal(0.0, 1.0), temperature=0.1, tau=0.01, blur=blur)
     entropic_step(energy, LINE, law, temperature=0.1, tau=tau, blur=0.2)

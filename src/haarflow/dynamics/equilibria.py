@@ -196,6 +196,26 @@ def _goals(land: Landscape, seen: Look, tolerance: float | None):
     return np.maximum(1e-12 * land.unit, seen.rounding) if tolerance is None else np.full(len(seen.gaps), tolerance)
 
 
+def refuse_tolerance(tolerance: float | None, temperature: float) -> None:
+    """Refuse a tolerance that every law would meet."""
+    if tolerance is not None and tolerance >= temperature:
+        raise Refusal(
+            f"A Gibbs law's tolerance is below its temperature, else every law would pass; got {tolerance:g} at "
+            f"temperature {temperature:g}. Write tolerance={1e-10 * temperature:.0e}."
+        )
+
+
+def unsettled(descent: Descent, most: int) -> Refusal:
+    """What to say of a descent that did not settle."""
+    rounded = descent.rounding > descent.tolerance
+    instead = f"tolerance={4 * descent.rounding:.0e}" if rounded else "a higher temperature, a larger `most`"
+    return Refusal(
+        f"A Gibbs law ends at its fixed point; after {most} steps the certificate was {descent.gaps[-1]:.1e}, above "
+        f"{descent.tolerance:.1e}, and {descent.precision} rounds it to {descent.rounding:.0e}. Write {instead} or a "
+        "larger `tolerance`."
+    )
+
+
 class Equilibrium(NamedTuple):
     """A fixed point: how it was reached, its least curvature and the direction of that."""
 

@@ -36,9 +36,11 @@ from haarflow.dynamics.equilibria import (
     Landscape,
     curved,
     descend,
+    refuse_tolerance,
     refuse_unless_finite,
     search,
     search_starts,
+    unsettled,
 )
 from haarflow.dynamics.fluxes import implicit_step, log_gibbs, slowest_rate
 from haarflow.errors import Refusal
@@ -280,7 +282,7 @@ def gibbs(
     without a search. The tolerance is 1e-12 unless given; at temperatures below 0.01 or above 100 it goes with them.
     """
     land = Landscape(functional, grid.centres, grid.volume, temperature)
-    _refuse_tolerance(tolerance, temperature)
+    refuse_tolerance(tolerance, temperature)
     even = np.full((1, len(grid.centres)), -np.log(len(grid.centres)))
     begun = even if start is None else np.log(np.maximum(grid.weights("A Gibbs law's start", start), 1e-300))[None]
     options = {"tolerance": tolerance, "most": most}
@@ -288,7 +290,7 @@ def gibbs(
     if damping is not None:
         return _found(grid, descent, curved(land, descent).curvature if descent.settled else math.nan)
     if not descent.settled:
-        raise _unsettled(descent, most)
+        raise unsettled(descent, most)
     starts = search_starts(grid.centres, grid.cells, -temperature * land.look(even).targets[0])
     known = search(land, curved(land, descent), starts, **options)
     laws = [_found(grid, one.descent, one.curvature) for one in known]
@@ -300,24 +302,6 @@ def gibbs(
 
 def _found(grid: Grid, descent: Descent, curvature: float) -> Gibbs:
     return Gibbs(Cloud(grid.centres, np.exp(descent.logs)), descent.free, descent.gaps, descent.shares, curvature)
-
-
-def _refuse_tolerance(tolerance: float | None, temperature: float) -> None:
-    if tolerance is not None and tolerance >= temperature:
-        raise Refusal(
-            f"A Gibbs law's tolerance is below its temperature, else every law would pass; got {tolerance:g} at "
-            f"temperature {temperature:g}. Write tolerance={1e-10 * temperature:.0e}."
-        )
-
-
-def _unsettled(descent: Descent, most: int) -> Refusal:
-    rounded = descent.rounding > descent.tolerance
-    instead = f"tolerance={4 * descent.rounding:.0e}" if rounded else "a higher temperature, a larger `most`"
-    return Refusal(
-        f"A Gibbs law ends at its fixed point; after {most} steps the certificate was {descent.gaps[-1]:.1e}, above "
-        f"{descent.tolerance:.1e}, and {descent.precision} rounds it to {descent.rounding:.0e}. Write {instead} or a "
-        "larger `tolerance`."
-    )
 
 
 @door

@@ -5,37 +5,65 @@ through one matrix; frozen features make training linear. Each oracle comes with
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from haarflow.doors import Above, Least, door, leaf
+from haarflow.dynamics.equations import (
+    arrays,
+    refuse_unless_covariance,
+    refuse_unless_in,
+    refuse_unless_law,
+    refuse_unless_moments,
+    refuse_unless_symmetric,
+    refuse_unless_times,
+    solve,
+    solved,
+)
+from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional, Variation
 
+Rate = Annotated[float | Array, Least(0)]
+Step = Annotated[float | Array, Above(0)]
+Row = Float[Array, "n"] | Float[np.ndarray, "n"]
+Times = Float[Array, "k"] | Float[np.ndarray, "k"]
+Square = Float[Array, "d d"] | Float[np.ndarray, "d d"]
 
-def replicator(
-    weights: Float[Array, "n"], potential: Float[Array, "n"], *, alpha: float | Array, time: float | Array
-) -> Float[Array, "n"]:
+
+@door
+def replicator(weights: Annotated[Row, Least(0)], potential: Row, *, alpha: Rate, time: Rate) -> Float[Array, "n"]:
     """Growth alone in a fixed potential: `p_k(t) ∝ p_k exp(−alpha t F_k)`."""
+    if not isinstance(weights, Tracer) and not np.any(weights):
+        raise Refusal("A replicator starts with weights, not all zero; got zeros. Write np.full(n, 1 / n).")
     return jax.nn.softmax(jnp.log(weights) - alpha * time * potential)
 
 
+@door
 class Bowl(Functional):
     """`∫ ½θᵀHθ + bᵀθ dmu + ½ mᵀAm`, m the mean: a quadratic potential and a quadratic interaction, both symmetric."""
 
-    H: Float[Array, "p p"] = eqx.field(converter=jnp.asarray)
-    b: Float[Array, "p"] = eqx.field(converter=jnp.asarray)
-    A: Float[Array, "p p"] = eqx.field(converter=jnp.asarray)
+    H: Float[Array, "p p"] = eqx.field(converter=leaf)
+    b: Float[Array, "p"] = eqx.field(converter=leaf)
+    A: Float[Array, "p p"] = eqx.field(converter=leaf)
+
+    def __check_init__(self):
+        for name, matrix in (("H", self.H), ("A", self.A)):
+            refuse_unless_symmetric(f"A Bowl's {name}", matrix)
 
     def __call__(self, cloud):
+        refuse_unless_in("A Bowl", len(self.b), cloud)
         mean = cloud.mean()
         alone = jnp.sum((cloud.atoms @ self.H) * cloud.atoms, axis=1) / 2 + cloud.atoms @ self.b
         return cloud.weights @ alone + mean @ self.A @ mean / 2
 
     def variation(self, cloud):
+        refuse_unless_in("A Bowl", len(self.b), cloud)
         force = self.b + self.A @ cloud.mean()
         pulled = cloud.atoms @ self.H
         return Variation(jnp.sum(pulled * cloud.atoms, axis=1) / 2 + cloud.atoms @ force, -pulled - force[None, :])
@@ -46,24 +74,32 @@ class Bowl(Functional):
         return [cls(H, np.array([0.3, -0.2, 0.0, 1.0]), np.diag([0.5, 0.0, -0.2, 0.1]))]
 
 
+@door
 def gaussian_flow(
     bowl: Bowl,
-    mean: Float[Array, "p"],
-    covariance: Float[Array, "p p"],
+    mean: Float[Array, "p"] | Float[np.ndarray, "p"],
+    covariance: Float[Array, "p p"] | Float[np.ndarray, "p p"],
     *,
-    times: Float[Array, "k"],
-    transport: float | Array = 1.0,
-    alpha: float | Array = 0.0,
-    beta: float | Array = 0.0,
-    step: float | Array | None = None,
+    times: Times,
+    transport: Rate = 1.0,
+    alpha: Rate = 0.0,
+    beta: Rate = 0.0,
+    step: Step | None = None,
 ) -> tuple[Float[Array, "k p"], Float[Array, "k p p"]]:
     """Means and covariances of a Gaussian in a Bowl, under transport, growth of rate alpha and temperature beta.
 
     `m' = −(transport I + alpha S)(Hm + b + Am)`, `S' = −transport (HS + SH) − alpha SHS + 2 beta I`. With `step`, what
     Euler's method of that step makes of them: its distance from the truth is what a first-order scheme may err.
     """
+    if len(mean) != len(bowl.b):
+        raise Refusal(
+            f"A Gaussian in a Bowl of R^{len(bowl.b)} has a mean there; got one in R^{len(mean)}. Write {len(bowl.b)} "
+            "numbers."
+        )
+    refuse_unless_covariance("A Gaussian's covariance", covariance)
+    refuse_unless_times(times)
     numbers = (mean, covariance, times, transport, alpha, beta, step)
-    return _gaussian(bowl, *(None if number is None else jnp.asarray(number, float) for number in numbers))
+    return solved(_gaussian(bowl, *(None if number is None else jnp.asarray(number, float) for number in numbers)))
 
 
 @eqx.filter_jit
@@ -79,15 +115,20 @@ def _gaussian(bowl, mean, covariance, times, transport, alpha, beta, step):
     return solve(slope, (mean, covariance), times, step=step)
 
 
+@door
 class QuadraticRisk(Functional):
     """The exact half square risk of `<w, x>²` particles against `xᵀ target x`, for x ~ N(0, I)."""
 
-    target: Float[Array, "d d"] = eqx.field(converter=jnp.asarray)
+    target: Float[Array, "d d"] = eqx.field(converter=leaf)
+
+    def __check_init__(self):
+        refuse_unless_symmetric("A QuadraticRisk's target", self.target)
 
     def __call__(self, cloud):
         return quadratic_norm(self._gap(cloud)) / 2
 
     def _gap(self, cloud):
+        refuse_unless_in("A QuadraticRisk", len(self.target), cloud)
         return cloud.atoms.T @ (cloud.weights[:, None] * cloud.atoms) - self.target
 
     def variation(self, cloud):
@@ -124,70 +165,86 @@ def _quadratic_slope(target: Array, inputs: Array | None = None) -> Callable:
     return slope
 
 
-@eqx.filter_jit
+@door
 def quadratic_flow(
-    start: Float[Array, "d d"],
-    target: Float[Array, "d d"],
+    start: Square,
+    target: Square,
     *,
-    times: Float[Array, "k"],
-    inputs: Float[Array, "b d"] | None = None,
-    tolerance: float | Array | None = None,
+    times: Times,
+    inputs: Float[Array, "b d"] | Float[np.ndarray, "b d"] | None = None,
+    tolerance: Step | None = None,
 ) -> Float[Array, "k d d"]:
     """The second moments `S = ∫ w wᵀ dmu` of quadratic units in training: `S' = −(BS + SB)`, exact at every width.
 
     The inputs are N(0, I), or a sample of them where one is given.
     """
-    slope = _quadratic_slope(jnp.asarray(target, float), inputs)
-    return solve(lambda t, S, _: slope(S), jnp.asarray(start, float), times, tolerance=tolerance)
+    refuse_unless_moments(start, target)
+    refuse_unless_times(times)
+    return solved(_quadratic_flow(*arrays(start, target, times, inputs, tolerance)))
 
 
 @eqx.filter_jit
+def _quadratic_flow(start, target, times, inputs, tolerance):
+    slope = _quadratic_slope(target, inputs)
+    return solve(lambda t, S, _: slope(S), start, times, tolerance=tolerance)
+
+
+@door
 def quadratic_map(
-    start: Float[Array, "d d"],
-    target: Float[Array, "d d"],
-    *,
-    times: Float[Array, "k"],
-    tolerance: float | Array | None = None,
+    start: Square, target: Square, *, times: Times, tolerance: Step | None = None
 ) -> Float[Array, "k d d"]:
     """The matrices A(t) that carry the particles of `quadratic_flow`, `w(t) = A(t) w(0)`: `A' = −BA`, `S = A S₀ Aᵀ`."""
-    begun, goal = jnp.asarray(start, float), jnp.asarray(target, float)
-
-    def slope(_, A, __):
-        return -_pull(A @ begun @ A.T - goal) @ A
-
-    return solve(slope, jnp.eye(len(begun)), times, tolerance=tolerance)
+    refuse_unless_moments(start, target)
+    refuse_unless_times(times)
+    return solved(_quadratic_map(*arrays(start, target, times, tolerance)))
 
 
 @eqx.filter_jit
+def _quadratic_map(start, target, times, tolerance):
+    def slope(_, A, __):
+        return -_pull(A @ start @ A.T - target) @ A
+
+    return solve(slope, jnp.eye(len(start)), times, tolerance=tolerance)
+
+
+@door
 def quadratic_descent(
-    start: Float[Array, "d d"], target: Float[Array, "d d"], *, inputs: Float[Array, "k b d"], step: float | Array
+    start: Square, target: Square, *, inputs: Float[Array, "k b d"] | Float[np.ndarray, "k b d"], step: Step
 ) -> Float[Array, "k_plus_1 d d"]:
     """The second moments of quadratic units along SGD, one batch of b inputs a step, from the start on.
 
     Exact at every width: `S⁺ = (I − step B) S (I − step B)` with `B = 2 mean_b (xᵀ(S − target)x) x xᵀ`.
     """
-    goal = jnp.asarray(target, float)
-
-    def once(S, batch):
-        move = jnp.eye(len(goal)) - step * _sampled_pull(S - goal, batch)
-        moved = move @ S @ move
-        return moved, moved
-
-    begun = jnp.asarray(start, float)
-    return jnp.concatenate([begun[None], jax.lax.scan(once, begun, inputs)[1]])
+    refuse_unless_moments(start, target)
+    return solved(_quadratic_descent(*arrays(start, target, inputs, step)))
 
 
 @eqx.filter_jit
-def quadratic_fluctuation(
-    start: Float[Array, "d d"], target: Float[Array, "d d"], *, times: Float[Array, "k"]
-) -> Float[Array, "k"]:
+def _quadratic_descent(start, target, inputs, step):
+    def once(S, batch):
+        move = jnp.eye(len(target)) - step * _sampled_pull(S - target, batch)
+        moved = move @ S @ move
+        return moved, moved
+
+    return jnp.concatenate([start[None], jax.lax.scan(once, start, inputs)[1]])
+
+
+@door
+def quadratic_fluctuation(start: Square, target: Square, *, times: Times) -> Float[Array, "k"]:
     """The limit of `n E|f_n(t) − f(t)|²` for n particles drawn from N(0, start).
 
     The Wishart fluctuation is `start^½ G start^½`, G with independent coordinates of variance two in an orthonormal
     basis of the symmetric matrices; each basis element is carried by the linearised flow, and their norms add up.
     """
-    slope = _quadratic_slope(jnp.asarray(target, float))
-    values, vectors = jnp.linalg.eigh(jnp.asarray(start, float))
+    refuse_unless_moments(start, target)
+    refuse_unless_times(times)
+    return solved(_quadratic_fluctuation(*arrays(start, target, times)))
+
+
+@eqx.filter_jit
+def _quadratic_fluctuation(start, target, times):
+    slope = _quadratic_slope(target)
+    values, vectors = jnp.linalg.eigh(start)
     root = (vectors * jnp.sqrt(jnp.maximum(values, 0))[None, :]) @ vectors.T
     basis = jnp.asarray(_symmetric_basis(len(root)))
     tangents = jnp.sqrt(2.0) * jnp.einsum("ij,ajk,kl->ail", root, basis, root)
@@ -196,12 +253,14 @@ def quadratic_fluctuation(
         S, M = state
         return slope(S), jax.vmap(lambda tangent: jax.jvp(slope, (S,), (tangent,))[1])(M)
 
-    carried = solve(linearised, (jnp.asarray(start, float), tangents), times)[1]
+    carried = solve(linearised, (start, tangents), times)[1]
     return jnp.sum(jax.vmap(jax.vmap(quadratic_norm))(carried), axis=1)
 
 
-def quadratic_sampling(moments: Float[Array, "k d d"]) -> Float[Array, "k"]:
+@door
+def quadratic_sampling(moments: Float[Array, "k d d"] | Float[np.ndarray, "k d d"]) -> Float[Array, "k"]:
     """The Monte-Carlo level: `n E|f_n − f|²` for n fresh draws from N(0, S), `4 tr S² + 2 (tr S)²`, for each S."""
+    moments = jnp.asarray(moments)
     return 4 * jnp.sum(moments**2, axis=(1, 2)) + 2 * jnp.trace(moments, axis1=1, axis2=2) ** 2
 
 
@@ -214,42 +273,55 @@ def _symmetric_basis(d: int) -> Float[np.ndarray, "a d d"]:
     return basis
 
 
-@eqx.filter_jit
+@door
 def frozen_flow(
-    features: Float[Array, "n b"],
-    ys: Float[Array, "b"],
+    features: Float[Array, "n b"] | Float[np.ndarray, "n b"],
+    ys: Float[Array, "b"] | Float[np.ndarray, "b"],
     *,
-    times: Float[Array, "k"],
-    ridge: float | Array = 0.0,
-    weights: Float[Array, "n"] | None = None,
+    times: Annotated[Times, Least(0)],
+    ridge: Rate = 0.0,
+    weights: Annotated[Row, Least(0)] | None = None,
 ) -> Float[Array, "k b"]:
     """`f(t)` on b inputs when only the outputs a_i of n features learn, from zero: `f' = −K(f − y) − ridge f`.
 
     K is the Gram matrix of the features over the inputs, divided by b; the penalty is `ridge ∫ ½a² dmu`.
     """
+    refuse_unless_law(weights)
+    return _frozen_flow(*arrays(features, ys, times, ridge, weights))
+
+
+@eqx.filter_jit
+def _frozen_flow(features, ys, times, ridge, weights):
     values, vectors = jnp.linalg.eigh(_gram(features, weights))
     values = jnp.maximum(values, 0)
     rates = values + ridge
     kept = values / jnp.where(rates > 0, rates, 1)
-    grown = -jnp.expm1(-rates[None, :] * jnp.asarray(times, float)[:, None]) * kept[None, :]
+    grown = -jnp.expm1(-rates[None, :] * times[:, None]) * kept[None, :]
     return (grown * (vectors.T @ ys)[None, :]) @ vectors.T
 
 
-@eqx.filter_jit
+@door
 def frozen_fluctuation(
-    features: Float[Array, "n b"],
-    ys: Float[Array, "b"],
+    features: Float[Array, "n b"] | Float[np.ndarray, "n b"],
+    ys: Float[Array, "b"] | Float[np.ndarray, "b"],
     *,
-    ridge: float | Array,
-    weights: Float[Array, "n"] | None = None,
+    ridge: Rate,
+    weights: Annotated[Row, Least(0)] | None = None,
 ) -> Float[Array, ""]:
     """The limit of `n E mean_b |f_n − f|²` after training, n features drawn from the given ones.
 
     It is `ridge² E mean_b |(K + ridge)⁻¹ (φφᵀ/b − K) (K + ridge)⁻¹ y|²`. Without ridge it is zero: both interpolate.
     """
+    refuse_unless_law(weights)
+    return _frozen_fluctuation(*arrays(features, ys, ridge, weights))
+
+
+@eqx.filter_jit
+def _frozen_fluctuation(features, ys, ridge, weights):
     n, b = features.shape
     K = _gram(features, weights)
-    inverse = jnp.linalg.inv(K + ridge * jnp.eye(b))
+    # without ridge there may be no inverse; whatever stands in its place is multiplied by zero
+    inverse = jnp.linalg.inv(K + jnp.where(ridge > 0, ridge, 1.0) * jnp.eye(b))
     dual = inverse @ ys
     gaps = ridge * (features * (features @ dual)[:, None] / b - (K @ dual)[None, :]) @ inverse
     return (jnp.full(n, 1 / n) if weights is None else weights) @ jnp.mean(gaps**2, axis=1)
@@ -259,35 +331,3 @@ def _gram(features, weights):
     n, b = features.shape
     mass = jnp.full(n, 1 / n) if weights is None else weights
     return features.T @ (mass[:, None] * features) / b
-
-
-def solve(
-    slope: Callable,
-    start: Any,
-    times: Any,
-    *,
-    step: float | Array | None = None,
-    tolerance: float | Array | None = None,
-) -> Any:
-    """The solution of `y' = slope(t, y, None)` from time zero, at increasing times; by Euler's method with `step`.
-
-    The relative tolerance is 1e-10 unless another is given, and 1e-5 in float32.
-    """
-    import diffrax
-
-    times = jnp.asarray(times, float)
-    if tolerance is None:
-        tolerance = 1e-10 if jax.config.read("jax_enable_x64") else 1e-5
-    control: Any = diffrax.PIDController(rtol=tolerance, atol=1e-3 * tolerance)
-    solution = diffrax.diffeqsolve(
-        diffrax.ODETerm(slope),  # pyright: ignore[reportArgumentType]
-        diffrax.Tsit5() if step is None else diffrax.Euler(),
-        t0=0.0,
-        t1=times[-1],
-        dt0=step,
-        y0=start,
-        saveat=diffrax.SaveAt(ts=times),
-        stepsize_controller=control if step is None else diffrax.ConstantStepSize(),
-        max_steps=100_000,
-    )
-    return solution.ys
