@@ -79,7 +79,7 @@ class Sample(Data):
     size: int | None = None
     classes: tuple[str, ...] = eqx.field(default=(), static=True)
 
-    def __init__(self, xs: Any, ys: Any, size: int | None = None):
+    def __init__(self, xs: Any, ys: Any, size: Any = None):
         self.xs = numbers("A Sample's xs", xs)
         self.ys, self.classes = _labels(ys)
         self.size = None if size is None else whole("A batch size", size, least=1)

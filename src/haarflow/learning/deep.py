@@ -47,6 +47,11 @@ class Deep(Functional):
         self.network, self.loss = by_value(network), loss
         self.data = data.labelled(loss, outputs)
 
+    @property
+    def dim(self):
+        inner = self.network.network if isinstance(self.network, AveragedNetwork) else self.network
+        return inner.dim if isinstance(inner, Residual) else None
+
     def __call__(self, cloud):
         refuse_unless_cloud("A Deep risk", cloud)
         sample = whole_sample("A Deep risk has an exact value", self.data, ONE_DRAW)

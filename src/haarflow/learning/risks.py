@@ -60,6 +60,11 @@ class Functional(eqx.Module):
         return Variation(slope.weights, moves)
 
     @property
+    def dim(self) -> int | None:
+        """The size p of the atoms it takes; None where it takes atoms of every size."""
+        return None
+
+    @property
     def parts(self) -> tuple["Functional", ...]:
         """The functionals that this one is the sum of, none of them a sum: itself, unless it is one."""
         return (self,)
@@ -87,6 +92,19 @@ class Sum(Functional):
     """The sum of functionals, kept flat: a sum of sums has the parts of all of them."""
 
     terms: tuple[Functional, ...] = eqx.field(converter=_flat)
+
+    def __check_init__(self):
+        sizes = {part.dim: type(part).__name__ for part in self.parts if part.dim is not None}
+        if len(sizes) > 1:
+            found = " and ".join(f"a {name} in R^{size}" for size, name in sizes.items())
+            raise Refusal(
+                f"A sum of functionals is one of clouds in one R^p; got {found}. "
+                "Write units with the same number of parameters."
+            )
+
+    @property
+    def dim(self):
+        return next((part.dim for part in self.parts if part.dim is not None), None)
 
     @property
     def parts(self):
@@ -120,7 +138,8 @@ class Penalty(Functional):
     r: Callable = eqx.field(default=half_norm, converter=by_value)
 
     def __call__(self, cloud):
-        return cloud.weights @ self.variation(cloud).potential
+        potential = self.variation(cloud).potential
+        return cloud.weights @ potential
 
     def variation(self, cloud):
         refuse_unless_cloud("A Penalty", cloud)
@@ -152,6 +171,10 @@ class Fit(Functional):
     ys: Float[Array, "b c"]
     loss: str
     masses: Float[Array, "b"] | None = None
+
+    @property
+    def dim(self):
+        return self.unit.dim
 
     def __call__(self, cloud):
         return self._score(network(self.unit, cloud, self.xs))
@@ -196,6 +219,10 @@ class Risk(Functional):
             )
         self.unit, self.loss = unit, loss
         self.data = data.labelled(loss, unit.outputs)
+
+    @property
+    def dim(self):
+        return self.unit.dim
 
     def __call__(self, cloud):
         sample = whole_sample("A Risk has an exact value", self.data, ONE_DRAW)
