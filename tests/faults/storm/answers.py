@@ -81,7 +81,7 @@ def prose(sentence: str) -> Fault | None:
         "has several lines": "\n" in sentence.strip(),
         f"has {sentences} sentences": sentences > 3,
         "does not say what was got": not re.search(
-            r"\b(got|held|is off|came to|have not|were not|would (need|take|hold))\b", text
+            r"\b(got|held|is off|came to|have not|were not|takes|would (need|take|hold))\b", text
         ),
         "holds a traceback": "Traceback" in sentence,
     }

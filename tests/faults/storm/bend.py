@@ -84,7 +84,8 @@ def count(source: str, *, least=1, most=None, huge=BAD, rows=False, optional=Fal
     bad = [*_STRANGERS, "np.nan", "np.inf", "2.5", "1j", '"3"', *([] if rows else ["[1, 2]", "np.array([2, 3])"])]
     beside = [repr(least - 1), repr(least - 2), "-10**30", *([] if most is None else [repr(most + 1)])]
     large = ["10**18", "10**30", "1e30"]
-    same = ["np.int32({})", "np.int64({})", "np.uint8({})", "np.array({})", "jnp.asarray({})", "float({})"]
+    small = "np.uint8({})" if int(source) < 256 else "np.uint16({})"
+    same = ["np.int32({})", "np.int64({})", small, "np.array({})", "jnp.asarray({})", "float({})"]
     fine = ["True", *(large if huge == FINE else [])]
     beside += large if huge == BAD else []
     found = _made(source, bad=bad, beside=beside, fine=fine, same=same, optional=optional)

@@ -6,7 +6,7 @@ from entry import Entry, of
 _TWO = {"mu": cloud("cloud"), "nu": cloud("other")}
 _PATIENT = {"force": flag("False"), "progress": function("silent", optional=True)}
 _ACTED = {"mu": cloud("cloud"), "rep": rep("swap", finite=True, shared=False)}
-_FIXED = {"mu": cloud("cloud"), "rep": rep("swap", shared=False, matrix=True)}
+_FIXED = {"mu": cloud("cloud", stack=True), "rep": rep("swap", shared=False, matrix=True)}
 _ELEMENTS = array("group.elements()", rows=False, whole=True, optional=True).also("np.ones((2, 2, 2))")
 
 ENTRIES = [
