@@ -115,7 +115,7 @@ REFUSALS = {
     ),
     "width": (
         lambda: mmd_squared(PLANE, PLANE, width=0),
-        "mmd_squared's width is a number > 0; got 0. Write 0.5, for example.",
+        "mmd_squared's width is a finite number > 0; got 0. Write 0.5, for example.",
     ),
     "blur": (
         lambda: sinkhorn(PLANE, PLANE, blur=float("nan")),
