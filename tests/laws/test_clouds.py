@@ -117,3 +117,27 @@ def test_integers_become_floats_and_single_precision_stays():
     assert uniform([[1, 2], [3, 4]]).atoms.dtype == jnp.float64
     single = uniform(np.ones((3, 2), np.float32))
     assert single.atoms.dtype == single.orbit(natural(Cyclic(2))).atoms.dtype == jnp.float32
+
+
+def test_weights_take_the_precision_of_the_atoms():
+    """A coarser weight is made to sum to one again, so that what is made of the cloud is a cloud."""
+    thirds = np.full(3, 1 / 3)
+    for kind in (np.float16, np.float32, np.float64, np.longdouble):
+        one = Cloud(np.eye(3, dtype=kind), thirds)
+        assert one.weights.dtype == one.atoms.dtype == (jnp.float64 if np.dtype(kind).itemsize >= 8 else jnp.float32)
+    mixed = Cloud(np.eye(3), thirds.astype(np.float32)).push(np.eye(3))
+    assert abs(float(mixed.weights.sum()) - 1) < 1e-15
+
+
+def test_keys_of_both_kinds_and_seeds_draw_the_same():
+    draws = [lopsided(2).resample(key, 5).atoms for key in (3, jax.random.key(3), jax.random.PRNGKey(3))]
+    assert all(np.array_equal(draws[0], other) for other in draws)
+
+
+def test_a_stack_is_pushed_turned_and_measured_cloud_by_cloud():
+    clouds, rep = [lopsided(2, seed=s) for s in range(3)], natural(Rotations(5))
+    together = stack(clouds)
+    for act in (lambda c: c.push(lambda z: jnp.sin(z[:1])), lambda c: c.orbit(rep), lambda c: c.project(rep)):
+        np.testing.assert_allclose(act(together).atoms, [act(one).atoms for one in clouds], atol=1e-14)
+    np.testing.assert_allclose(together.mean(), [one.mean() for one in clouds], atol=1e-14)
+    np.testing.assert_allclose(together.second_moment(), [one.second_moment() for one in clouds], atol=1e-13)

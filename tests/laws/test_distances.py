@@ -246,3 +246,19 @@ def test_a_large_cloud_gets_an_honest_bracket_quickly():
     found = wi_bounds(KEY, mu, rep)
     assert 0.35 < found.lower < found.upper < 0.6
     assert str(found).startswith("0.")
+
+
+def test_bounds_from_exact_pairs_hold_for_tiny_clouds():
+    """At 1e-8 the lower one was above the upper one, and was cut to it in silence."""
+    for seed, rep in enumerate(REPS):
+        mu = cloud(12, rep.dim, seed, shift=0.3)
+        small = Cloud(mu.atoms * 1e-8, mu.weights)
+        exact, found = wi_distance(small, rep), wi_bounds(KEY, small, rep, pairs=True)
+        assert np.isclose(exact, 1e-8 * wi_distance(mu, rep), rtol=1e-9)
+        assert found.lowers["half of exact pairs"] <= exact * (1 + 1e-9) <= found.uppers["exact pairs"] * (1 + 2e-9)
+
+
+def test_bounds_that_contradict_each_other_are_an_error_of_the_library(monkeypatch):
+    monkeypatch.setattr("haarflow.measures.brackets.gelbrich", lambda *_: 1e3)
+    with pytest.raises(ArithmeticError, match="lower bound on W2 above an upper one"):
+        w2_bounds(KEY, cloud(5, 2, 0), cloud(5, 2, 1))

@@ -7,9 +7,17 @@ import pytest
 from haarflow.algebra.groups import Cyclic, SpecialOrthogonal
 from haarflow.algebra.reps import natural
 from haarflow.errors import Refusal
+from haarflow.measures.brackets import w2_bounds
 from haarflow.measures.clouds import Cloud, stack, uniform
 from haarflow.measures.distances import mmd_squared, sinkhorn, sliced, w2
-from haarflow.measures.invariance import circle_correction, si_distance, wi_bounds, wi_distance
+from haarflow.measures.invariance import (
+    circle_correction,
+    orbit_mmd_squared,
+    si_distance,
+    wi_bounds,
+    wi_distance,
+    wi_rmd,
+)
 
 KEY = jax.random.key(0)
 PLANE = uniform(np.eye(2))
@@ -44,11 +52,11 @@ REFUSALS = {
     ),
     "words": (
         lambda: uniform([["a", "b"]]),
-        "A Cloud's atoms are real numbers; got <U1. Write them as floats.",
+        "A Cloud's table of atoms is an array of real numbers; got a list of 1. Write the numbers as floats.",
     ),
     "line": (
         lambda: uniform(np.arange(3.0)),
-        "A Cloud holds n atoms in R^p, n at least one; got atoms (3,). "
+        "A Cloud holds n atoms in R^p, n and p at least one; got atoms (3,). "
         "For atoms on the line write `uniform(values[:, None])`.",
     ),
     "stack": (
@@ -78,12 +86,12 @@ REFUSALS = {
     ),
     "infinite": (
         lambda: wi_bounds(KEY, SPACE, natural(SpecialOrthogonal(3))),
-        "An orbit is a finite sum over the group; got the infinite SpecialOrthogonal. "
+        "An orbit is a finite sum over the group; got the infinite SpecialOrthogonal(3). "
         "Write `elements=group.haar(key, 64)` to average over 64 draws.",
     ),
     "resample": (
         lambda: PLANE.resample(KEY, 0),
-        "resample draws at least one atom; got n = 0. Write `cloud.resample(key, 100)`.",
+        "resample's n is a whole number >= 1; got 0. Write 1, for example.",
     ),
     "dimensions": (
         lambda: w2(PLANE, SPACE),
@@ -107,16 +115,67 @@ REFUSALS = {
     ),
     "width": (
         lambda: mmd_squared(PLANE, PLANE, width=0),
-        "mmd_squared takes a positive width; got 0. Leave it out for the default.",
+        "mmd_squared's width is a finite number > 0; got 0. Write 0.5, for example.",
     ),
     "blur": (
         lambda: sinkhorn(PLANE, PLANE, blur=float("nan")),
-        "sinkhorn takes a positive blur; got nan. Leave it out for the default.",
+        "sinkhorn's blur is a finite number; got nan. Write a number such as 0.5.",
     ),
     "iterations": (
         lambda: sinkhorn(uniform(np.eye(5)), uniform(np.arange(20.0).reshape(4, 5)), iterations=1),
         "sinkhorn stops when its marginals are right; they were not after 1 iterations. "
         "Write a larger `blur` or more `iterations`, or take `w2` or `w2_bounds`.",
+    ),
+    "ragged": (
+        lambda: uniform([[1, 2], [3]]),
+        "A Cloud's table of atoms is an array of numbers; got rows of different lengths. Write rows of one length.",
+    ),
+    "one cloud": (
+        lambda: stack(PLANE),
+        "stack's clouds is a list; got a Cloud. Write [a Cloud, ...].",
+    ),
+    "no projector": (
+        lambda: si_distance(PLANE, 5 * np.eye(2)),
+        "A projector P is orthogonal, P = Pᵀ = P²; got a matrix that is off by 20. "
+        "Write `rep.fixed_projector()` of a representation.",
+    ),
+    "no elements": (
+        lambda: wi_distance(PLANE, natural(SpecialOrthogonal(2)), elements=np.ones((3, 2, 2))),
+        "SpecialOrthogonal(2) acts through its own elements, which are orthogonal matrices; got `elements` that are "
+        "not. Write `elements=group.haar(key, 64)`, say.",
+    ),
+    "shape of elements": (
+        lambda: wi_rmd(PLANE, natural(SpecialOrthogonal(2)), elements=np.eye(2)),
+        "`elements` is a list of elements of SpecialOrthogonal(2), an array (m, 2, 2); got shape (2, 2). "
+        "Write `elements=group.haar(key, 64)`, say.",
+    ),
+    "plane": (
+        lambda: orbit_mmd_squared(PLANE, natural(SpecialOrthogonal(2))),
+        "An orbit is a finite sum over the group; got the infinite SpecialOrthogonal(2). "
+        "Write `elements=SpecialOrthogonal(2).grid(32)`: the averages over n equispaced rotations are exact once n "
+        "exceeds the largest weight.",
+    ),
+    "infinite width": (
+        lambda: mmd_squared(PLANE, PLANE, width=float("inf")),
+        "mmd_squared's width is a finite number; got inf. Write a number such as 0.5.",
+    ),
+    "no block": (
+        lambda: mmd_squared(PLANE, PLANE, block=0),
+        "mmd_squared's block is a whole number >= 1; got 0. Write 1, for example.",
+    ),
+    "traced": (
+        lambda: jax.jit(lambda cloud: w2(cloud, PLANE))(PLANE),
+        "A distance between clouds is computed on the host, outside of compiled programs; got a cloud that is being "
+        "traced. Call it outside of jit, vmap and grad; `si_distance` and `si_rmd` work inside.",
+    ),
+    "rounds": (
+        lambda: w2_bounds(KEY, PLANE, PLANE, rounds=10**18),
+        "w2_bounds in 1e+18 rounds takes up to an hour unasked; this takes about 1.11e+10 hours. Write fewer `rounds`.",
+    ),
+    "beyond": (
+        lambda: w2(PLANE, uniform(np.full((1, 2), 1e305))),
+        "A distance takes atoms of a size up to 1e+300, so that it is a number itself; got 1e+305. "
+        "Divide the clouds by a unit of their own.",
     ),
     "turns": (
         lambda: circle_correction(PLANE, np.array([[0.0, -0.5], [0.5, 0.0]]), 8),
@@ -134,7 +193,7 @@ REFUSALS = {
     ),
     "rotations": (
         lambda: circle_correction(PLANE, np.zeros((2, 2)), 0),
-        "circle_correction takes n ≥ 1 equispaced rotations; got 0. Write n = 64, say.",
+        "circle_correction's n is a whole number >= 1; got 0. Write 1, for example.",
     ),
 }
 

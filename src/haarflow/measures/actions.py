@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from haarflow.algebra.checks import off_orthogonal
 from haarflow.algebra.kinds import Group
 from haarflow.algebra.reps import Rep
 from haarflow.doors import numbers, said
@@ -71,6 +72,11 @@ def _elements(group: Group, elements: Elements) -> Float[np.ndarray, "m d d"]:
         raise Refusal(
             f"`elements` is a list of elements of {group}, an array (m, {group.dim}, {group.dim}); got shape "
             f"{found.shape}. Write `elements=group.haar(key, 64)`, say."
+        )
+    if not off_orthogonal(found) <= PROJECTOR_SLACK * group.dim:
+        raise Refusal(
+            f"{group} acts through its own elements, which are orthogonal matrices; got `elements` that are not. "
+            "Write `elements=group.haar(key, 64)`, say."
         )
     given = np.asarray(elements)
     return given if given.dtype in (np.float32, np.float64) else found

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from haarflow.doors import Count, Natural, door, refuse_unless_affordable
+from haarflow.doors import Count, Natural, NonNegative, door
+from haarflow.measures.costs import refuse_hours, refuse_many_projections
 from haarflow.measures.couplings import (
     Coupling,
     greedy,
@@ -22,12 +23,13 @@ COUPLING_LIMIT = 2_000_000
 """Largest number of pairs that the slower couplings (greedy, refined) are asked to improve."""
 
 
+@door
 @dataclass(frozen=True)
 class Bounds:
     """lower ≤ W2 ≤ upper, which rule gave each, and what every rule gave."""
 
-    lower: float
-    upper: float
+    lower: NonNegative
+    upper: NonNegative
     lower_rule: str
     upper_rule: str
     lowers: dict[str, float] = field(repr=False)
@@ -46,11 +48,18 @@ def w2_bounds(
     `projections` directions serve the sliced lower bound; `rounds` refinements improve the best coupling.
     """
     given = pair(mu, nu)
+    refuse_long_bounds("w2_bounds", given, projections, rounds)
     lowers = lower_bounds(key, given, projections=projections)
     if searchable(given):
         there, back = nearest(given.x, given.y)[0], nearest(given.y, given.x)[0]
         lowers["nearest"] = float(np.sqrt(max(given.b @ there**2, given.a @ back**2)))
     return bracket(lowers, upper_bounds(key, given, rounds=rounds), given, scale(given))
+
+
+def refuse_long_bounds(owner: str, given: Pair, projections: int, rounds: int) -> None:
+    """Refuse bounds from more directions or rounds than an hour has."""
+    refuse_many_projections(owner, given, projections)
+    refuse_hours(f"{owner} in {rounds:.3g} rounds", 1e-5 * given.atoms * rounds, "Write fewer `rounds`.")
 
 
 def bracket(lowers: dict[str, float], uppers: dict[str, float], given: Pair, size: float) -> Bounds:
@@ -95,9 +104,6 @@ def sliced_frames(key: PRNGKeyArray | Array, given: Pair, *, projections: int) -
     """The largest (Σ_k W2²(u_k#mu, u_k#nu))^½ over orthonormal frames u: each alone is at most W2."""
     x, a, y, b, _ = given
     p = x.shape[1]
-    refuse_unless_affordable(
-        f"A lower bound from {projections:,} directions", 16.0 * projections * p, instead="Write fewer `projections`."
-    )
     first = telling_frame(given)[:, :projections]
     others = frames(key, max(projections // p - 1, 0), p)
     squares = [sum(line(x @ u, a, y @ u, b, 2) for u in frame.T) for frame in (first, *others)]

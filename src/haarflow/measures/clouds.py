@@ -47,7 +47,7 @@ class Cloud(eqx.Module):
     def push(self, map: Callable | Array | np.ndarray) -> "Cloud":
         """The push-forward by a function of one atom, or by a matrix: the atoms move, the weights stay."""
         if not callable(map) or isinstance(map, type):
-            matrix = numbers("push's matrix", map)
+            matrix = _floating("push's matrix", map)
             _check_columns(matrix.shape, self.p)
             return Cloud(self.atoms @ matrix.astype(self.atoms.dtype).T, self.weights)
 
@@ -66,7 +66,7 @@ class Cloud(eqx.Module):
         images = jnp.asarray(action_matrices(rep, self.p, elements=elements), self.atoms.dtype)
         refuse_unless_affordable(
             f"The orbit of {self.n:,} atoms under {len(images):,} elements",
-            float(self.atoms.nbytes) * len(images),
+            float(self.atoms.size) * self.atoms.dtype.itemsize * len(images),
             instead="Write fewer `elements`, or fewer atoms: `cloud.resample(key, n)`.",
         )
         atoms = jnp.einsum("gij,...nj->...gni", images, self.atoms)
@@ -87,7 +87,7 @@ class Cloud(eqx.Module):
                 "Write `jax.vmap(lambda key, cloud: cloud.resample(key, n))(keys, clouds)`."
             )
         refuse_unless_affordable(
-            f"A cloud of {n:,} atoms", float(n) * self.atoms.itemsize * (self.p + 1), instead="Draw fewer atoms."
+            f"A cloud of {n:,} atoms", float(n) * self.atoms.dtype.itemsize * (self.p + 1), instead="Draw fewer atoms."
         )
         return uniform(self.atoms[jax.random.choice(key, self.n, (n,), p=self.weights)])
 
@@ -132,7 +132,8 @@ def _floating(owner: str, values) -> Array:
     """An array in float32 or float64: shorter numbers get float32, longer ones float64."""
     if isinstance(values, np.ndarray) and values.dtype == np.longdouble:
         values = values.astype(np.float64)
-    found = numbers(owner, values, finite=False)
+    with np.errstate(over="ignore"):  # what is too large for float32 is refused as infinite
+        found = numbers(owner, values, finite=False)
     return found.astype(jnp.float32) if found.dtype.itemsize < 4 else found
 
 
@@ -157,7 +158,8 @@ def _check_values(atoms: Array, weights: Array) -> None:
     if not np.isfinite(np.asarray(atoms)).all():
         row = np.argwhere(~np.isfinite(np.asarray(atoms)).all(axis=-1))[0]
         raise Refusal(
-            f"A Cloud's atoms are finite; got {np.asarray(atoms)[tuple(row)]} at atom {int(row[-1])}. "
+            f"A Cloud's atoms are finite{' in float32' * (atoms.dtype == jnp.float32)}; got "
+            f"{np.asarray(atoms)[tuple(row)]} at atom {int(row[-1])}. "
             "Drop such atoms, or make the step that produced them smaller."
         )
     _check_weights(np.asarray(weights, float), 1e-9 if weights.dtype == jnp.float64 else 1e-6)

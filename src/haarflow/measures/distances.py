@@ -8,13 +8,12 @@ and `brackets` two-sided bounds for clouds too large to solve.
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from haarflow.doors import Count, Positive, door, refuse_unless_affordable
+from haarflow.doors import Count, Positive, door
 from haarflow.errors import Refusal
 from haarflow.measures import entropic, mmd
+from haarflow.measures.costs import FEWER, refuse_hours, refuse_many_projections
 from haarflow.measures.samples import Law, OtherLaw, Pair, arrays, binade, generator, pair
 from haarflow.measures.transport import Progress, exact, line
-
-HOUR = 3600
 
 
 @door
@@ -54,7 +53,7 @@ def sinkhorn(mu: Law, nu: OtherLaw, *, blur: Positive = 0.2, iterations: Count =
     spread = _mean_square_gap(given)
     if spread == 0:
         return 0.0
-    refuse_hours("sinkhorn", 2e-6 * (len(given.a) + len(given.b)) ** 2, force)
+    refuse_hours("sinkhorn", 2e-6 * given.atoms**2, FEWER, force=force)
     # Beyond 1e8 only the means are told apart, to rounding.
     reg = min(blur, 1e8) ** 2 * spread
     try:
@@ -75,11 +74,9 @@ def sliced(key: PRNGKeyArray | Array, mu: Law, nu: OtherLaw, *, order: int = 2, 
     """
     if order not in (1, 2):
         raise Refusal(f"sliced takes order 1 or 2; got {order}. Write `sliced(key, mu, nu, order=2)`.")
-    x, a, y, b, unit = pair(mu, nu)
+    x, a, y, b, unit = given = pair(mu, nu)
     p = x.shape[1]
-    refuse_unless_affordable(
-        f"sliced along {projections:,} directions", 16.0 * projections * p, instead="Write fewer `projections`."
-    )
+    refuse_many_projections("sliced", given, projections)
     directions = np.concatenate(list(frames(key, -(-projections // p), p)), axis=1)[:, :projections]
     return float(np.mean([line(x @ u, a, y @ u, b, order) for u in directions.T]) ** (1 / order)) * unit
 
@@ -93,7 +90,7 @@ def mmd_squared(
     Without a width, width² is the mean of |z − z'|² over independent draws from the half-and-half mixture.
     """
     given = pair(mu, nu)
-    refuse_hours("mmd_squared", 3e-9 * (len(given.a) + len(given.b)) ** 2, force)
+    refuse_hours("mmd_squared", 3e-9 * given.atoms**2, FEWER, force=force)
     width = mmd.mixture_width(given) if width is None else width / given.unit
     return mmd.squared_mmd(given, width, block)
 
@@ -108,12 +105,3 @@ def _mean_square_gap(given: Pair) -> float:
     """The mean of |z − z'|² over independent draws of the two samples."""
     x, a, y, b, _ = given
     return float(a @ np.sum((x - b @ y) ** 2, axis=1) + b @ np.sum((y - b @ y) ** 2, axis=1))
-
-
-def refuse_hours(owner: str, seconds: float, force: bool) -> None:
-    """Refuse what takes longer than an hour, unless it is insisted on."""
-    if seconds > HOUR and not force:
-        raise Refusal(
-            f"{owner} takes up to an hour unasked; these clouds take about {seconds / HOUR:.1f} hours. Write "
-            "`force=True` to wait, or fewer atoms: `cloud.resample(key, n)`."
-        )

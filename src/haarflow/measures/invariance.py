@@ -10,13 +10,13 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.algebra.reps import Rep
-from haarflow.doors import Count, Natural, Positive, door, refuse_unless_affordable
+from haarflow.doors import Count, Natural, Positive, door
 from haarflow.errors import Refusal
 from haarflow.measures.actions import Elements, action_matrices, projector_matrix
-from haarflow.measures.brackets import Bounds, bracket, lower_bounds, scale, upper_bounds
+from haarflow.measures.brackets import Bounds, bracket, lower_bounds, refuse_long_bounds, scale, upper_bounds
 from haarflow.measures.clouds import Cloud, uniform
+from haarflow.measures.costs import FEWER, refuse_hours, refuse_orbit
 from haarflow.measures.couplings import Coupling, nearest, searchable
-from haarflow.measures.distances import refuse_hours
 from haarflow.measures.mmd import displaced_mmd, is_close, kernel_mean, squared_mmd
 from haarflow.measures.samples import ROUNDING, Law, Pair, arrays, binade, together
 from haarflow.measures.transport import Progress, exact
@@ -104,6 +104,7 @@ def wi_bounds(
     x, a, unit = _sample(mu)
     images = action_matrices(rep, x.shape[1], elements=elements)
     given = together(x, a, *_orbit(x, a, images))
+    refuse_long_bounds("wi_bounds", given, projections, rounds)
     lowers = lower_bounds(key, given, projections=projections)
     if searchable(given):
         gaps = nearest(given.x, given.y)[0].reshape(len(images), -1) ** 2 @ a
@@ -143,7 +144,8 @@ def orbit_mmd_squared(
         width = float(np.sqrt(2 * (a @ np.sum((x - images.mean(axis=0) @ (a @ x)) ** 2, axis=1)))) or 1.0
     else:
         width = width / unit
-    refuse_hours("orbit_mmd_squared", 3e-9 * len(images) ** (2 - (elements is None)) * len(a) ** 2, force)
+    visits = len(images) if elements is None else len(images) ** 2
+    refuse_hours("orbit_mmd_squared", 3e-9 * visits * len(a) ** 2, FEWER, force=force)
     if elements is not None:
         given = together(x, a, *_orbit(x, a, images))
         return squared_mmd(given, width / given.unit, block)
@@ -186,7 +188,7 @@ def _parts(mu: TracedLaw, rep) -> tuple[Array, Array, Array]:
     """A unit of length, and in it the mean squares of z − Pz and of z."""
     mu = mu if isinstance(mu, Cloud) else uniform(mu)
     off = np.eye(mu.p) - projector_matrix(rep, mu.p)
-    _, power = jnp.frexp(jax.lax.stop_gradient(jnp.max(jnp.abs(mu.atoms))))
+    power = jnp.frexp(jax.lax.stop_gradient(jnp.max(jnp.abs(mu.atoms))))[1] - 1
     seen = Cloud(jnp.ldexp(mu.atoms, -power), mu.weights)
     rest = seen.push(off)
     return jnp.ldexp(jnp.ones((), mu.atoms.dtype), power), rest.second_moment(), seen.second_moment()
@@ -200,11 +202,7 @@ def _sample(mu: Law) -> tuple[Float[np.ndarray, "n p"], Float[np.ndarray, " n"],
 
 
 def _orbit(x, a, images):
-    refuse_unless_affordable(
-        f"The orbit of {len(x):,} atoms under {len(images):,} elements",
-        16.0 * x.size * len(images),
-        instead="Write fewer `elements`, or fewer atoms: `cloud.resample(key, n)`.",
-    )
+    refuse_orbit(len(x), x.shape[1], len(images))
     return np.concatenate([x @ turn.T for turn in images]), np.tile(a, len(images)) / len(images)
 
 

@@ -22,6 +22,8 @@ Law = Cloud | Float[np.ndarray, "n p"]
 
 OtherLaw = Cloud | Float[np.ndarray, "m p"]
 
+LARGEST = 1e300
+
 ROUNDING = float(np.finfo(float).eps)
 
 
@@ -33,6 +35,11 @@ class Pair(NamedTuple):
     y: Float[np.ndarray, "m p"]
     b: Float[np.ndarray, " m"]
     unit: float
+
+    @property
+    def atoms(self) -> int:
+        """How many atoms the two have."""
+        return len(self.a) + len(self.b)
 
     @property
     def even(self) -> bool:
@@ -48,13 +55,14 @@ class Pair(NamedTuple):
     @property
     def blunt(self) -> float:
         """What the rounding of uneven weights can add to a mean square distance, or take from it."""
-        return 0.0 if self.even else 2 * (len(self.a) + len(self.b)) * ROUNDING * self.reach
+        return 0.0 if self.even else 2 * self.atoms * ROUNDING * self.reach
 
 
 def arrays(mu: Law) -> tuple[Float[np.ndarray, "n p"], Float[np.ndarray, " n"]]:
     """The atoms that carry mass, and their weights, in float64 and summing to one to rounding."""
     if not isinstance(mu, Cloud):
         refuse_no_cloud(np.shape(mu))
+        _refuse_beyond(np.asarray(mu))
         return np.asarray(mu, float), np.full(len(mu), 1 / len(mu))
     if isinstance(mu.atoms, Tracer) or isinstance(mu.weights, Tracer):
         raise Refusal(
@@ -68,7 +76,17 @@ def arrays(mu: Law) -> tuple[Float[np.ndarray, "n p"], Float[np.ndarray, " n"]]:
         )
     atoms, weights = np.asarray(mu.atoms, float), np.asarray(mu.weights, float)
     keep, total = weights > 0, math.fsum(weights)  # a sum that does not depend on the order of the atoms
-    return (atoms, weights / total) if keep.all() else (atoms[keep], weights[keep] / total)
+    atoms, weights = (atoms, weights / total) if keep.all() else (atoms[keep], weights[keep] / total)
+    _refuse_beyond(atoms)
+    return atoms, weights
+
+
+def _refuse_beyond(atoms: np.ndarray) -> None:
+    if (largest := np.abs(atoms).max()) > LARGEST:
+        raise Refusal(
+            f"A distance takes atoms of a size up to {LARGEST:g}, so that it is a number itself; got {largest:.3g}. "
+            "Divide the clouds by a unit of their own."
+        )
 
 
 def pair(mu: Law, nu: OtherLaw) -> Pair:
@@ -94,7 +112,7 @@ def together(x, a, y, b) -> Pair:
 def binade(values) -> float:
     """The power of two above the largest of these numbers: dividing by it rounds nothing."""
     largest = float(np.max(np.abs(values)))
-    return float(np.ldexp(1.0, min(int(np.frexp(largest)[1]), 1000))) if largest > 0 else 1.0
+    return float(np.ldexp(1.0, int(np.frexp(largest)[1]))) if largest > 0 else 1.0
 
 
 def even(weights: Float[np.ndarray, " n"]) -> bool:
