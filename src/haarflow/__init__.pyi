@@ -29,7 +29,6 @@ from haarflow.dynamics.fields import Field as Field
 from haarflow.dynamics.fields import Tangent as Tangent
 from haarflow.dynamics.fields import restrict as restrict
 from haarflow.dynamics.flow import Diverged as Diverged
-from haarflow.dynamics.flow import Path as Path
 from haarflow.dynamics.flow import flow as flow
 from haarflow.dynamics.grids import Gibbs as Gibbs
 from haarflow.dynamics.grids import Grid as Grid
@@ -61,6 +60,7 @@ from haarflow.dynamics.oracles import quadratic_fluctuation as quadratic_fluctua
 from haarflow.dynamics.oracles import quadratic_map as quadratic_map
 from haarflow.dynamics.oracles import quadratic_sampling as quadratic_sampling
 from haarflow.dynamics.oracles import replicator as replicator
+from haarflow.dynamics.paths import Path as Path
 from haarflow.dynamics.proximal import entropic_step as entropic_step
 from haarflow.dynamics.proximal import gaussian_step as gaussian_step
 from haarflow.dynamics.proximal import grid_quantiles as grid_quantiles

@@ -30,6 +30,10 @@ from haarflow.errors import Refusal
 T = TypeVar("T", bound=Callable)
 
 
+class Advised(Refusal):
+    """The refusal of somebody who knows what was meant: among several, the one to tell."""
+
+
 @dataclass(frozen=True)
 class Least:
     """The rule x >= bound."""
@@ -83,10 +87,15 @@ PositiveLeaf = Annotated[Float[Array, ""], Above(0)]
 NonNegativeLeaf = Annotated[Float[Array, ""], Least(0)]
 
 
+def leaf(value: Any) -> Any:
+    """A converter for the numbers and arrays of a module: JAX's own, and None for none."""
+    return None if value is None else jnp.asarray(value)
+
+
 def door(subject: T) -> T:
     """The same function or class, whose arguments are converted or refused by their annotations."""
     if isinstance(subject, type):
-        subject.__init__ = _guarded(subject.__init__, subject.__name__, subject)
+        subject.__init__ = _guarded(subject.__init__, a(subject.__name__), subject)
         return typing.cast(T, subject)
     return typing.cast(T, _guarded(subject, subject.__name__, subject))
 
@@ -317,7 +326,7 @@ def _refuse_shape(place: Place, shape: tuple[int, ...], letters: Sequence[str]) 
         if letter != "_" and letter.isidentifier() and size == known:
             place.sizes.setdefault(letter, (size, place.owner))
         if letter != "_" and size != known:
-            reason = "always" if letter.isdigit() else f"as in {whose}"
+            reason = "always" if letter.isdigit() else f"as in {_inside_a_sentence(whose)}"
             raise Refusal(
                 f"{place.owner} has the shape ({', '.join(letters)}) with {letter} = {known} {reason}; "
                 f"got the shape {shape}. Give both the same size."
@@ -330,7 +339,7 @@ def _ruled(place: Place, value: Any, hint: Any, rules: tuple) -> Any:
     bounds = [rule for rule in rules if not isinstance(rule, Infinite)]
     known = found is not None and not isinstance(found, Tracer)
     if known and not all(rule.holds(np.asarray(found)) for rule in bounds):
-        kind = "a whole number" if hint is int else "a number"
+        kind = "a whole number" if hint is int else "a finite number"
         words = " and ".join(map(str, bounds))
         raise Refusal(f"{place.owner} is {kind} {words}; got {said(value)}. Write {_inside(rules, hint)}.")
     return found
@@ -357,8 +366,9 @@ def _any_of(place: Place, value: Any, parts: tuple) -> Any:
             return admit(place, value, part)
         except Refusal as refusal:
             refusals.append(refusal)
-    kinds = [part for part, refusal in zip(parts, refusals, strict=True) if _near(value, part)]
-    raise refusals[parts.index(kinds[0])] if kinds else _none_of(place, value, parts, refusals)
+    telling = [refusal for refusal in refusals if isinstance(refusal, Advised)]
+    telling += [refusal for part, refusal in zip(parts, refusals, strict=True) if _near(value, part)]
+    raise telling[0] if telling else _none_of(place, value, parts, refusals)
 
 
 def _none_of(place: Place, value: Any, parts: tuple, refusals: list[Refusal]) -> Refusal:
@@ -472,7 +482,16 @@ def _words(hint: Any) -> str:
     if origin is not None and isinstance(origin, type) and issubclass(origin, Sequence):
         return "a list"
     name = getattr(hint, "__name__", str(hint))
-    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}" if name != "Callable" else "a function"
+    return _inside_a_sentence(a(name)) if name != "Callable" else "a function"
+
+
+def _inside_a_sentence(owner: str) -> str:
+    return owner[0].lower() + owner[1:] if owner.startswith(("A ", "An ")) else owner
+
+
+def a(name: str) -> str:
+    """A name with its article, at the beginning of a sentence."""
+    return f"{'An' if name[0] in 'AEIOU' else 'A'} {name}"
 
 
 def _instead(hint: Any) -> str:

@@ -13,6 +13,7 @@ import io
 import sys
 import sysconfig
 import types
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,7 @@ class _Walk:
             (tuple | list, lambda many: self._all(_name(type(many)), *many)),
             (set | frozenset, self._set),
             (Mapping, lambda pairs: self._all("mapping", *(part for pair in pairs.items() for part in pair))),
+            (weakref.ReferenceType, lambda reference: self._all("reference", reference())),
             (np.dtype | Path | range | slice, lambda one: self._say(type(one).__name__, repr(one))),
         )
 
@@ -193,6 +195,9 @@ class _Walk:
                 self.visit(own[name])
 
     def _function(self, function: types.FunctionType) -> None:
+        if _settled(sys.modules.get(function.__module__)) and "<locals>" not in function.__qualname__:
+            self._say("function", _name(function))
+            return
         self._say("function")
         self._code(function.__code__)
         cells = [_content(cell) for cell in function.__closure__ or ()]
@@ -204,11 +209,19 @@ class _Walk:
             self._all("globals", *names, *(function.__globals__[name] for name in names))
 
     def _code(self, code: types.CodeType) -> None:
-        # The docstring, the name and the line numbers are left out: they change nothing.
-        documented = bool(code.co_consts) and isinstance(code.co_consts[0], str)
-        constants = code.co_consts[1:] if documented and code.co_flags & inspect.CO_NEWLOCALS else code.co_consts
-        self._say("code", code.co_code.hex(), code.co_names, code.co_varnames, code.co_freevars, code.co_flags)
+        # The docstring, the name, the line numbers and where it was written are left out: they change nothing.
+        constants = code.co_consts[1:] if _documented(code) else code.co_consts
+        self._say("code", code.co_code.hex(), code.co_names, code.co_varnames, code.co_freevars)
+        self._say(code.co_flags & ~inspect.CO_NESTED)
         self._all("constants", *constants)
+
+
+def _documented(code: types.CodeType) -> bool:
+    """Whether the first constant is a docstring: a flag says so from Python 3.13 on, and None stood there before."""
+    flag = getattr(inspect, "CO_HAS_DOCSTRING", None)
+    if flag is not None:
+        return bool(code.co_flags & flag)
+    return bool(code.co_flags & inspect.CO_NEWLOCALS) and isinstance(next(iter(code.co_consts), None), str)
 
 
 _NO_CONTENT = "a cell that is empty"

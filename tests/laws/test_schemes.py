@@ -96,9 +96,9 @@ def test_growth_alone_is_the_replicator():
 
 
 def test_refusals():
-    with pytest.raises(Refusal, match="A temperature is a finite number >= 0; got -0.1"):
+    with pytest.raises(Refusal, match="A Noisy's temperature is a finite number >= 0; got -0.1"):
         Noisy(Euler(), -0.1)
-    with pytest.raises(Refusal, match="A temperature is a finite number >= 0; got nan"):
+    with pytest.raises(Refusal, match="A Noisy's temperature is a finite number; got nan"):
         Noisy(Euler(), float("nan"))
-    with pytest.raises(Refusal, match=r"wraps an optax transformation; got float. Write Optax\(optax.adam\(1.0\)\)"):
+    with pytest.raises(Refusal, match=r"wraps an optax transformation; got 0.1. Write Optax\(optax.adam\(1.0\)\)"):
         Optax(0.1)

@@ -216,7 +216,7 @@ def test_frozen_features_train_linearly():
     ys, ridge = jnp.array([1.0, -0.5, 0.3]), 0.05
     atoms = jax.random.normal(KEY, (6, 4)).at[:, 0].set(0.0)
     risk = Risk(unit, Sample(xs, ys[:, None])) + Penalty(ridge, lambda theta: theta[0] ** 2 / 2)
-    field = restrict(Descend(risk), np.diag([1.0, 0.0, 0.0, 0.0]))
+    field = restrict(Descend(risk), np.diag([1.0, 0.0, 0.0, 0.0]), through="start")
     end = flow(field, Heun(), uniform(atoms), key=KEY, dt=0.005, steps=600).cloud
     outputs = jnp.mean(unit.many(end.atoms, jnp.asarray(xs))[:, 0], axis=0)
     features = unit.many(atoms.at[:, 0].set(1.0), jnp.asarray(xs))[:, 0]

@@ -82,7 +82,7 @@ BAD = {
     r"ask's size is a whole number >= 1; got 0. Write 1, for example.": {"size": 0},
     "ask's size is a whole number; got 2.5": {"size": 2.5},
     "ask's size is a whole number; got True": {"size": True},
-    "ask's rate is a number > 0; got -1": {"rate": -1},
+    "ask's rate is a finite number > 0; got -1": {"rate": -1},
     "ask's rate is a finite number; got inf": {"rate": np.inf},
     "ask's dt is a number or an array; got 'x'": {"dt": "x"},
     "ask's how is one of sum, mean; got 'median'": {"how": "median"},
@@ -102,9 +102,9 @@ def test_everything_else_is_refused_in_a_sentence(sentence, given):
 
 
 def test_a_class_refuses_as_a_function_does():
-    with pytest.raises(Refusal, match="Thing's size is a whole number >= 1; got -1"):
+    with pytest.raises(Refusal, match="A Thing's size is a whole number >= 1; got -1"):
         Thing(-1)
-    with pytest.raises(Refusal, match="Thing's rate is a number > 0; got 0"):
+    with pytest.raises(Refusal, match="A Thing's rate is a finite number > 0; got 0"):
         Thing(1, 0)
 
 

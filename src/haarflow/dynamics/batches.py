@@ -22,7 +22,7 @@ class Stacked(eqx.Module):
 def stacked(owner: str, members: Sequence[T]) -> T:
     """The members as one of them, with Stacked arrays where they differ."""
     trees = [jax.tree.flatten(member) for member in members]
-    if len({str(structure) for _, structure in trees}) != 1:
+    if any(structure != trees[0][1] for _, structure in trees):
         raise Refusal(_sentence(owner, "kinds or choices", members))
     merged = [_merged(owner, leaves) for leaves in zip(*(leaves for leaves, _ in trees), strict=True)]
     return jax.tree.unflatten(trees[0][1], merged)

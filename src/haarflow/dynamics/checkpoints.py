@@ -1,6 +1,5 @@
 """Where a flow keeps its place: one file, replaced whole, that a killed flow resumes from to the bit."""
 
-import hashlib
 import json
 import time
 from io import BytesIO
@@ -8,13 +7,13 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-import equinox as eqx
 import jax
 import numpy as np
 
 from haarflow.dynamics.shards import whole
 from haarflow.errors import Refusal
 from haarflow.files import write_whole
+from haarflow.identity import Unidentified, digest
 
 _SECONDS = 2.0  # between saves
 
@@ -23,8 +22,8 @@ class Checkpoint:
     """The saved place of one flow; without a path, a place that is never saved."""
 
     def __init__(self, path: str | Path | None, identity: Any):
-        self.path = None if path is None else Path(path)
-        self.digest = "" if path is None else fingerprint(identity)
+        self.path = None if path is None else _place(path)
+        self.digest = "" if path is None else _identity(identity)
         self.saved_at = time.monotonic()
 
     @property
@@ -67,7 +66,7 @@ class Checkpoint:
         if about["digest"] != self.digest:
             raise Refusal(
                 f"A checkpoint resumes the flow that wrote it; got {self.path} from a flow with another field, scheme, "
-                "cloud, key, dt or steps. Delete it, or name another file."
+                "cloud, key, dt, schedule, probe or number of steps. Delete it, or name another file."
             )
         leaves, tree = jax.tree.flatten(like)
         state = jax.tree.unflatten(tree, [jax.numpy.asarray(arrays[f"state/{i}"]) for i in range(len(leaves))])
@@ -83,15 +82,17 @@ class Checkpoint:
         return int(arrays[f"row/{i}/step"]), arrays[f"row/{i}/time"], values
 
 
-def fingerprint(tree: Any) -> str:
-    """A digest of everything a flow depends on: arrays by their bytes, functions by their names."""
-    leaves, structure = jax.tree.flatten(tree)
-    digest = hashlib.sha256(str(structure).encode())
-    for leaf in leaves:
-        if eqx.is_array(leaf):
-            keys = jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-            data = np.asarray(jax.random.key_data(leaf) if keys else leaf)
-            digest.update(f"{data.dtype}{data.shape}".encode() + data.tobytes())
-        else:
-            digest.update(getattr(leaf, "__qualname__", repr(leaf)).encode())
-    return digest.hexdigest()
+def _place(path: str | Path) -> Path:
+    """The file, in a folder that is there: said before the work, not at the first save."""
+    place = Path(path)
+    if place.is_dir() or not place.parent.is_dir():
+        what = "a folder" if place.is_dir() else f"a file in {place.parent}, which is no folder"
+        raise Refusal(f"A checkpoint is a file in a folder that exists; got {what}. Make the folder, or name a file.")
+    return place
+
+
+def _identity(things: Any) -> str:
+    try:
+        return digest(things)
+    except Unidentified as refusal:
+        raise Refusal(f"A flow with a checkpoint must be told apart from others. {refusal}") from None

@@ -6,7 +6,7 @@ Step k draws everything it needs from `fold_in(key, k)`, so the result does not 
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -14,16 +14,19 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
+from haarflow.doors import Count, Natural, door, said
 from haarflow.dynamics.batches import apart, stacked, together
 from haarflow.dynamics.checkpoints import Checkpoint
-from haarflow.dynamics.fields import Field
+from haarflow.dynamics.fields import Checked, Field
 from haarflow.dynamics.noise import unrolled
+from haarflow.dynamics.paths import GOING, Log, State
 from haarflow.dynamics.progress import Tell, watching
 from haarflow.dynamics.schemes import Scheme
 from haarflow.dynamics.shards import agreed, divided, everywhere, mesh_of, turned, whole
 from haarflow.errors import Refusal
+from haarflow.identity import by_value
 from haarflow.measures.clouds import Cloud
 
 # Seconds, about, between two looks at the numbers: to check them, to save, to tell the progress. Every look costs a
@@ -36,21 +39,6 @@ class Diverged(UserWarning):
     """A flow met a number that is not finite, and stopped at the last good state."""
 
 
-@dataclass(frozen=True)
-class Path:
-    """Where a flow went: its last cloud, and its probes at the recorded steps and times.
-
-    A flow over r keys has clouds (r, n, p) and probes (r, k, ...); over a single key there is no r.
-    `stopped` is None, or the sentence that says why the flow ended early.
-    """
-
-    cloud: Cloud
-    steps: Int[np.ndarray, "k"]
-    times: Float[np.ndarray, "*r k"]
-    probes: dict[str, np.ndarray]
-    stopped: str | None = None
-
-
 class Lane(eqx.Module):
     """A field and the scheme that steps along it; the lanes of one flow share their data and noise."""
 
@@ -58,18 +46,12 @@ class Lane(eqx.Module):
     scheme: Scheme
 
 
-class State(eqx.Module):
-    """What the next step needs: the time, and each lane's cloud and scheme state."""
-
-    time: Float[Array, "*r"]
-    lanes: dict[str, tuple[Cloud, Any]]
-
-
 def constant(time: Float[Array, ""]) -> Float[Array, ""]:
     """The schedule that never changes the step."""
     return jnp.ones_like(time)
 
 
+@door
 def flow(
     field: Field | Sequence[Field] | Mapping[str, Field | Sequence[Field]],
     scheme: Scheme | Sequence[Scheme] | Mapping[str, Scheme | Sequence[Scheme]],
@@ -77,60 +59,68 @@ def flow(
     *,
     key: Key[Array, "*r"],
     dt: float | Array | np.ndarray,
-    steps: int,
-    probes: Mapping[str, Callable] | None = None,
-    every: int | None = None,
+    steps: Natural,
+    probes: Mapping[str, Callable | Mapping[str, Callable]] | None = None,
+    every: Count | None = None,
     schedule: Callable = constant,
     progress: bool | Tell | None = None,
     checkpoint: str | FilePath | None = None,
-    devices: int | None = None,
+    devices: Count | None = None,
 ) -> Any:
     """From a cloud, `steps` steps of size `dt · schedule(k · dt)`: a Path.
 
     With a mapping of fields, a Path for each: all lanes run in one compiled program, on the same data and noise.
     With an array of r keys, r runs in one program, each from `cloud` or from its member of a stack (r, n, p); `dt` may
     then be r numbers, and field and scheme lists of r that differ in their numbers only.
-    `probes` are functions of a cloud, measured at the start, every `every` steps and at the end. `progress` is a
+    `probes` are functions of a cloud, measured at the start, every `every` steps and at the end; for some fields only,
+    `{field: {name: function}}`. A probe that JAX cannot compile is called as plain Python. `progress` is a
     function of the fraction done, or True or False; by default a bar where a terminal is watching. With
     `checkpoint`, a file from which a killed flow resumes, to the bit. With `devices`, the particles are divided
     among so many devices, of this process or of all the processes of `jax.distributed`.
+    A run that meets a number that is not finite keeps its last good state, with a warning; the other runs go on.
     """
     lanes, mesh = _lanes(field, scheme, key), mesh_of(devices)
-    dt = jnp.broadcast_to(_check(dt, steps, every), key.shape)
-    state = _start(lanes, cloud, key, dt)
+    dt, schedule = _step_sizes(dt, key), by_value(schedule)
+    watched = jax.tree.map(by_value, dict(probes or {}))
+    state = _start(lanes, cloud, key)
     records = {*range(0, steps, every or steps or 1), steps}
-    log = Log(dict(probes or {}), batched=key.ndim == 1)
-    at, stopped = 0, None
-    saved = Checkpoint(checkpoint, (lanes, state, key, dt, sorted(log.probes), sorted(records)))
+    log = Log(watched, list(lanes), batched=key.ndim == 1)
+    at = 0
+    saved = Checkpoint(checkpoint, (lanes, state, key, dt, schedule, watched, sorted(records)))
     if saved.found:
         at, state, log.rows = saved.load(state)
+    clock = Clock(dt, schedule)
     state = _divided(state, mesh, axis=key.ndim)
-    lanes, key, dt = everywhere((lanes, key, dt), mesh)
+    lanes, key, dt = everywhere((lanes, key, jnp.asarray(dt, float)), mesh)
+    advance = _advance if all((whole(last) == GOING).all() for last in state.last.values()) else _guarded
     piece = 16
     if not log.rows:
-        log.record(at, state)
+        log.record(at, clock.at(0), state)
     with watching(progress) as tell:
-        while at < steps:
+        while at < steps and any(state.going(lane) for lane in lanes):
             end = min(at + piece, min(stop for stop in records if stop > at))
             begun = time.monotonic()
-            moved = _advance(lanes, state, key, dt, schedule, np.asarray(at), np.asarray(end), mesh)
-            if not _finite(moved):
-                good, state = _last_good(lanes, state, key, dt, schedule, np.asarray(at), np.asarray(end), mesh)
-                at, stopped = int(good), _sentence(int(good))
-                if at not in records:
-                    log.record(at, state)
-                break
+            moved = advance(lanes, state, key, dt, schedule, np.asarray(at), np.asarray(end), mesh)
+            if advance is _advance and not _finite(moved):
+                advance = _guarded
+                continue
+            stopping = [lane for lane in lanes if state.going(lane) and not moved.going(lane)]
+            for lane in stopping:  # a row where its last run stopped, and no other after it
+                last = int(whole(moved.last[lane]).max())
+                if last not in records or last > at:
+                    log.record(last, clock.at(last), moved, [lane])
             at, state = end, moved
             if end in records:
-                log.record(at, state)
+                log.record(at, clock.at(at), state, [lane for lane in lanes if state.going(lane)])
             short = agreed(time.monotonic() - begun < _LOOK_UP, mesh)
             if agreed(saved.due(last=at == steps), mesh):
                 saved.save(at, state, log.rows)
             tell(at / max(steps, 1))
             piece = piece * 2 if short else max(1, piece // 2)
-    if stopped:
-        warnings.warn(stopped, Diverged, stacklevel=2)
-    paths = log.paths(state, stopped)
+    paths = log.paths(state, at)
+    for path in paths.values():
+        if path.stopped:
+            warnings.warn(path.stopped, Diverged, stacklevel=3)
     return {name: paths[name] for name in field} if isinstance(field, Mapping) else paths[""]
 
 
@@ -160,33 +150,40 @@ def _turning(state: State, mesh) -> tuple[Callable[[State], State], Callable[[St
 
     def lay(lifted):
         lanes = jax.tree.map(lambda leaf, turn: turned(leaf, mesh) if turn else leaf, lifted.lanes, short)
-        return State(lifted.time, lanes)
+        return State(lanes, lifted.last)
 
     def lift(laid):
         lanes = jax.tree.map(lambda leaf, turn: leaf.swapaxes(-1, -2) if turn else leaf, laid.lanes, short)
-        return State(laid.time, lanes)
+        return State(lanes, laid.last)
 
     return lay, lift
 
 
 @eqx.filter_jit
-def _last_good(lanes, state, key, dt, schedule, start, stop, mesh):
-    """The last step whose numbers are all finite, and the state after it: the same steps, looked at one by one."""
+def _guarded(lanes, state, key, dt, schedule, start, stop, mesh):
+    """As `_advance`, looking at every step: a run that meets a number that is not finite stays as it was before."""
     lay, lift = _turning(state, mesh)
 
-    def going(carry):
-        k, _, good = carry
-        return good & (k < stop)
+    def once(k, laid):
+        return _kept(k, laid, lay(_step(lanes, lift(laid), key, dt, schedule, k)))
 
-    def once(carry):
-        k, before, _ = carry
-        after = lay(_step(lanes, lift(before), key, dt, schedule, k))
-        good = _all_finite(after)
-        kept = jax.tree.map(lambda new, old: jnp.where(good, new, old), after, before)
-        return k + good, kept, good
+    return lift(jax.lax.fori_loop(start, stop, once, lay(state)))
 
-    k, kept, _ = jax.lax.while_loop(going, once, (start, lay(state), jnp.asarray(True)))
-    return k, lift(kept)
+
+def _kept(k, before: State, after: State) -> State:
+    """The state after step k of the runs that go on, and the last good state of those that stopped."""
+    lanes, lasts = {}, {}
+    for name, last in before.last.items():
+        leaves = jax.tree.leaves(after.lanes[name])
+        good = jnp.stack([jnp.isfinite(leaf).all(tuple(range(last.ndim, leaf.ndim))) for leaf in leaves]).all(0)
+        keep = partial(_where, (last == GOING) & good)
+        lanes[name] = jax.tree.map(keep, after.lanes[name], before.lanes[name])
+        lasts[name] = jnp.where((last == GOING) & ~good, jnp.asarray(k, last.dtype), last)
+    return State(lanes, lasts)
+
+
+def _where(going, new, old):
+    return jnp.where(going.reshape(going.shape + (1,) * (new.ndim - going.ndim)), new, old)
 
 
 def _step(lanes: dict[str, Lane], state: State, key, dt, schedule, k) -> State:
@@ -194,58 +191,73 @@ def _step(lanes: dict[str, Lane], state: State, key, dt, schedule, k) -> State:
 
     own, shared = apart(lanes)
 
-    def one(own, state, key, dt):
+    def one(own, before, key, dt):
         here = jax.random.fold_in(unrolled(key), k)
         size = dt * schedule(k * dt)
         moved = {}
         for name, lane in together(own, shared).items():
-            cloud, memory = state.lanes[name]
-            moved[name] = lane.scheme.step(here, lane.field, cloud, memory, size)
-        return State(state.time + size, moved)
+            cloud, memory = before[name]
+            after, memory = _pair(lane, lane.scheme.step(here, Checked(lane.field), cloud, memory, size))
+            moved[name] = _alike(lane, before[name], (lane.field.keep(cloud, after), memory))
+        return moved
 
-    return (jax.vmap(one) if key.ndim else one)(own, state, key, dt)
-
-
-def _all_finite(state: State):
-    return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(state.lanes)]).all()
+    return State((jax.vmap(one) if key.ndim else one)(own, state.lanes, key, dt), state.last)
 
 
-_finite = eqx.filter_jit(_all_finite)
+def _pair(lane: Lane, found: Any) -> tuple[Cloud, Any]:
+    if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Cloud)):
+        raise Refusal(
+            f"A Scheme's step returns a cloud and a state; got {said(found)} from {type(lane.scheme).__name__}. "
+            "Write return cloud, state."
+        )
+    return found
+
+
+def _alike(lane: Lane, before: Any, after: Any) -> Any:
+    """What a scheme returned, in the precision of what it was given: the cloud decides it, not the data."""
+    if jax.tree.structure(before) != jax.tree.structure(after) or any(
+        old.shape != jnp.shape(new) for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)
+    ):
+        raise Refusal(
+            f"A step returns a cloud and a state of the shapes it was given; got others from "
+            f"{type(lane.scheme).__name__} along {type(lane.field).__name__}. Check the shapes of the field's tangent."
+        )
+    return jax.tree.map(lambda old, new: jnp.asarray(new, old.dtype), before, after)
 
 
 @eqx.filter_jit
-def _measure(probe, cloud, batched):
-    return (jax.vmap(probe) if batched else probe)(cloud)
+def _finite(state: State):
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(state.lanes)]).all()
 
 
-class Log:
-    """What a flow recorded on its way: rows of (step, time, {lane: {probe: value}})."""
+class Clock:
+    """The time at each step, in double precision: the sum of `dt · schedule(k · dt)` over the steps before it."""
 
-    def __init__(self, probes: dict[str, Callable], *, batched: bool):
-        self.probes, self.batched, self.rows = probes, batched, []
+    def __init__(self, dt: Float[np.ndarray, "*r"], schedule: Callable):
+        self.dt, self.schedule = dt, schedule
+        self.step, self.time = 0, np.zeros(dt.shape)
 
-    def record(self, step: int, state: State):
-        """One more row, measured at this state."""
-        values = {
-            lane: {name: whole(_measure(probe, cloud, self.batched)) for name, probe in self.probes.items()}
-            for lane, (cloud, _) in state.lanes.items()
-        }
-        self.rows.append((step, np.asarray(state.time), values))
+    def at(self, step: int) -> Float[np.ndarray, "*r"]:
+        """The time at a step, not before the one asked for last."""
+        if self.schedule == by_value(constant):
+            return np.asarray(self.dt * step)
+        total, lost = _elapsed(jnp.asarray(self.dt, float), self.schedule, np.asarray(self.step), np.asarray(step))
+        self.step, self.time = step, self.time + np.asarray(total, np.float64) - np.asarray(lost, np.float64)
+        return np.asarray(self.time)
 
-    def paths(self, state: State, stopped: str | None) -> dict[str, Path]:
-        """A Path for each lane."""
-        steps, times, values = zip(*self.rows, strict=True)
-        axis = int(self.batched)
-        return {
-            lane: Path(
-                cloud,
-                np.array(steps),
-                np.stack(times, axis),
-                {name: np.stack([row[lane][name] for row in values], axis) for name in self.probes},
-                stopped,
-            )
-            for lane, (cloud, _) in state.lanes.items()
-        }
+
+@eqx.filter_jit
+def _elapsed(dt, schedule, start, stop):
+    """The sum of the steps' sizes, and what rounding added to it (Kahan)."""
+    each = jax.vmap(schedule) if dt.ndim else schedule
+
+    def add(k, carry):
+        total, lost = carry
+        size = dt * each(k * dt) - lost
+        grown = total + size
+        return grown, (grown - total) - size
+
+    return jax.lax.fori_loop(start, stop, add, (jnp.zeros_like(dt), jnp.zeros_like(dt)))
 
 
 def _lanes(field, scheme, key) -> dict[str, Lane]:
@@ -271,7 +283,7 @@ def _one(owner: str, given: Any, key) -> Any:
     return stacked(owner, given)
 
 
-def _start(lanes, cloud, key, dt) -> State:
+def _start(lanes, cloud, key) -> State:
     clouds: Mapping[str, Any] = cloud if isinstance(cloud, Mapping) else dict.fromkeys(lanes, cloud)
     if set(clouds) != set(lanes):
         raise Refusal(
@@ -279,19 +291,22 @@ def _start(lanes, cloud, key, dt) -> State:
             f"clouds {sorted(clouds)}. Give both the same names."
         )
     batched: dict[str, Any] = {name: _spread(clouds[name], key) for name in lanes}
-    own, shared = apart({name: lane.scheme for name, lane in lanes.items()})
+    own, shared = apart(lanes)
 
-    def memories(own, clouds):
-        return {name: scheme.start(clouds[name]) for name, scheme in together(own, shared).items()}
+    def begin(own, clouds):
+        begun = {}
+        for name, lane in together(own, shared).items():
+            there = lane.field.begin(clouds[name])
+            begun[name] = (there, lane.scheme.start(there))
+        return jax.tree.map(jnp.asarray, begun)
 
-    begun = (jax.vmap(memories) if key.ndim else memories)(own, batched)
-    states = {name: (batched[name], begun[name]) for name in lanes}
-    return State(jnp.zeros(key.shape, dt.dtype), states)
+    begun = (jax.vmap(begin) if key.ndim else begin)(own, batched)
+    return State(begun, {name: jnp.full(key.shape, GOING, jnp.int32) for name in lanes})
 
 
 def _divided(state: State, mesh, *, axis: int) -> State:
     lanes = {name: divided(lane, mesh, n=lane[0].n, axis=axis) for name, lane in state.lanes.items()}
-    return State(everywhere(state.time, mesh), lanes)
+    return State(lanes, everywhere(state.last, mesh))
 
 
 def _spread(cloud: Any, key) -> Cloud:
@@ -306,20 +321,14 @@ def _spread(cloud: Any, key) -> Cloud:
     )
 
 
-def _check(dt, steps: int, every: int | None) -> Float[Array, "*r"]:
-    dt = jnp.asarray(dt, float)
-    if not (np.isfinite(dt).all() and (np.asarray(dt) > 0).all()):
-        raise Refusal(f"A step dt is a finite number > 0; got {np.asarray(dt)}. Write for example dt=0.01.")
-    if steps < 0 or (every is not None and every < 1):
+def _step_sizes(dt: Any, key) -> Float[np.ndarray, "*r"]:
+    """The step of each run, in double precision."""
+    sizes = np.asarray(dt, np.float64)
+    if not (np.isfinite(sizes).all() and (sizes > 0).all()):
+        raise Refusal(f"A step dt is a finite number > 0; got {sizes}. Write for example dt=0.01.")
+    if sizes.shape not in ((), key.shape):
         raise Refusal(
-            f"A flow makes steps >= 0 steps and measures every >= 1 of them; got steps={steps}, every={every}. "
-            "Write for example steps=1000, every=100."
+            f"A step dt is one number, or one for each key; got {said(dt)} and {key.shape or 'one'} keys. "
+            "Write one dt, or as many as there are keys."
         )
-    return dt
-
-
-def _sentence(step: int) -> str:
-    return (
-        f"The flow met a number that is not finite in step {step + 1}; it kept the state after step {step}. "
-        "Write a smaller dt, a smaller growth, or a bounded activation."
-    )
+    return np.broadcast_to(sizes, key.shape)

@@ -2,23 +2,28 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from haarflow.dynamics.fields import Field, Tangent, refuse_unless_nonnegative
+from haarflow.doors import Advised, Count, NonNegativeLeaf, PositiveLeaf, door, leaf, said
+from haarflow.dynamics.fields import Field, Tangent
 from haarflow.dynamics.noise import gaussian
 from haarflow.errors import Refusal
-from haarflow.measures.clouds import Cloud
+from haarflow.identity import by_value
+from haarflow.measures.clouds import Cloud, projector_matrix
 from haarflow.settling import settled
 
 
 class Scheme(eqx.Module):
     """One step of size dt. `state` is what the next step needs besides the cloud."""
+
+    instead: ClassVar[str] = "Write for example Euler()."
 
     @abstractmethod
     def step(
@@ -34,6 +39,15 @@ class Scheme(eqx.Module):
     def start(self, cloud: Cloud) -> Any:
         """The state before the first step."""
         return ()
+
+    @classmethod
+    def welcome(cls, owner: str, value: Any) -> Any:
+        """Say what to write where something else was given for a scheme."""
+        if isinstance(value, type) and issubclass(value, Scheme):
+            raise Advised(f"{owner} is a Scheme; got the class {value.__name__} itself. Write {value.__name__}(...).")
+        if hasattr(value, "init") and hasattr(value, "update"):
+            raise Advised(f"{owner} is a Scheme; got an optax transformation. Write Optax(transformation).")
+        return value
 
 
 def streams(key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray]:
@@ -82,19 +96,17 @@ class Heun(Scheme):
         return [cls()]
 
 
-def _array(value):
-    return None if value is None else jnp.asarray(value)
-
-
+@door
 class Noisy(Scheme):
     """Another scheme plus `sqrt(2 · temperature · dt) xi`, xi drawn in R^p and then projected if asked."""
 
     inner: Scheme
-    temperature: Float[Array, ""] = eqx.field(converter=jnp.asarray)
-    projector: Float[Array, "p p"] | None = eqx.field(default=None, converter=_array, kw_only=True)
+    temperature: NonNegativeLeaf = eqx.field(converter=leaf)
+    projector: Float[Array, "p p"] | None = eqx.field(default=None, converter=leaf, kw_only=True)
 
     def __check_init__(self):
-        refuse_unless_nonnegative("A temperature", self.temperature)
+        if self.projector is not None and not isinstance(self.projector, Tracer):
+            projector_matrix(self.projector, len(self.projector))
 
     def start(self, cloud):
         return self.inner.start(cloud)
@@ -104,6 +116,11 @@ class Noisy(Scheme):
         dtype = moved.atoms.dtype
         noise = gaussian(streams(key)[1], (moved.n, moved.p), dtype)
         if self.projector is not None:
+            if len(self.projector) != moved.p:
+                raise Refusal(
+                    f"A Noisy scheme's projector acts on the particles; got one of R^{len(self.projector)} and a cloud "
+                    f"in R^{moved.p}. Write a projector ({moved.p}, {moved.p})."
+                )
             noise = noise @ self.projector.astype(dtype)
         size = jnp.sqrt(2 * self.temperature * dt).astype(dtype)
         return Cloud(moved.atoms + size * noise, moved.weights), state
@@ -113,15 +130,21 @@ class Noisy(Scheme):
         return [cls(Euler(), 0.01), cls(Heun(), 0.02, projector=np.diag([1.0, 1.0, 0.0, 0.0]))]
 
 
+def _transformation(given: Any) -> Any:
+    """The transformation, its functions compared by value: one that is made again compiles nothing again."""
+    return jax.tree.map(by_value, given) if isinstance(given, tuple) else given
+
+
 class Optax(Scheme):
     """Any optax transformation on the atoms; dt multiplies its update, so `Optax(optax.adam(1.0))` slides by dt."""
 
-    transformation: Any
+    transformation: Any = eqx.field(converter=_transformation)
 
     def __check_init__(self):
-        if not (hasattr(self.transformation, "init") and hasattr(self.transformation, "update")):
+        pair = (getattr(self.transformation, name, None) for name in ("init", "update"))
+        if isinstance(self.transformation, type) or not all(callable(part) for part in pair):
             raise Refusal(
-                f"An Optax scheme wraps an optax transformation; got {type(self.transformation).__name__}. "
+                f"An Optax scheme wraps an optax transformation; got {said(self.transformation)}. "
                 "Write Optax(optax.adam(1.0))."
             )
 
@@ -140,12 +163,13 @@ class Optax(Scheme):
         return [cls(optax.sgd(1.0)), cls(optax.adam(1.0)), cls(optax.sgd(1.0, momentum=0.9))]
 
 
+@door
 class Adaptive(Scheme):
     """The flow itself to a tolerance: diffrax integrates over each dt with error control, on the step's data."""
 
-    rtol: Float[Array, ""] = eqx.field(default=1e-8, converter=jnp.asarray, kw_only=True)
-    atol: Float[Array, ""] = eqx.field(default=1e-10, converter=jnp.asarray, kw_only=True)
-    most: int = eqx.field(default=4096, kw_only=True)
+    rtol: PositiveLeaf = eqx.field(default=1e-8, converter=leaf, kw_only=True)
+    atol: PositiveLeaf = eqx.field(default=1e-10, converter=leaf, kw_only=True)
+    most: Count = eqx.field(default=4096, kw_only=True)
 
     def step(self, key, field, cloud, state, dt):
         import diffrax

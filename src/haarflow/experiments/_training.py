@@ -13,7 +13,8 @@ from jaxtyping import Array, Float, Key
 
 from haarflow.algebra.reps import Rep
 from haarflow.dynamics.fields import Descend, restrict
-from haarflow.dynamics.flow import Path, flow
+from haarflow.dynamics.flow import flow
+from haarflow.dynamics.paths import Path
 from haarflow.dynamics.schemes import Euler, Noisy
 from haarflow.learning.data import Data, Sample
 from haarflow.learning.risks import Functional, Penalty, Risk

@@ -117,7 +117,7 @@ class LazyActive(Experiment):
             speed = 1.0 if self.fault == "no slowing" else scale**-2
             fields[name] = Descend(Risk(Scaled(unit, scale), sample), transport=speed)
             straight = Descend(Risk(Scaled(tangent, scale), sample), transport=speed)
-            fields[f"{name}, linearised"] = restrict(straight, tangent.projector)
+            fields[f"{name}, linearised"] = restrict(straight, tangent.projector, through="start")
             clouds |= {name: starts, f"{name}, linearised": tangent.anchored(starts)}
         paths = flow(
             fields,

@@ -188,7 +188,7 @@ class Reduced(Experiment):
         d, dt, steps = 10, 0.1 / 2**level, 20 * 2**level
         energy, start = reduced_risk(SINGLE, d, nodes=6), reduced_start(d, outputs=(1.0,), along=10, across=2)
         path = flow(
-            restrict(Descend(energy), np.diag([0.0, 1.0, 1.0])),
+            restrict(Descend(energy), np.diag([0.0, 1.0, 1.0]), through="start"),
             Heun(),
             start,
             key=key,

@@ -165,7 +165,7 @@ class Linearised(Wrapped):
 
     @property
     def projector(self) -> Float[np.ndarray, "p p"]:
-        """Onto the displacements: `restrict(field, unit.projector)` leaves the anchors θ₀ where they are."""
+        """Onto the displacements: `restrict(field, unit.projector, through="start")` leaves the anchors θ₀ alone."""
         return np.diag(np.repeat([1.0, 0.0], self.unit.dim))
 
     def anchored(self, cloud: Cloud) -> Cloud:
