@@ -17,7 +17,7 @@ from haarflow.learning.losses import LOSSES, loss_named
 from haarflow.learning.risks import ONE_DRAW, Functional
 from haarflow.learning.symmetry import folded, moved, tables
 from haarflow.measures.clouds import Cloud
-from haarflow.models.fits import refuse_unless_cloud
+from haarflow.models.fits import refuse_unless_cloud, shapes_of
 from haarflow.models.residual import Residual
 from haarflow.models.units import Dense, Unit
 
@@ -55,10 +55,14 @@ class Deep(Functional):
     def __call__(self, cloud):
         refuse_unless_cloud("A Deep risk", cloud)
         sample = whole_sample("A Deep risk has an exact value", self.data, ONE_DRAW)
-        outputs = self.network(cloud, sample.xs.astype(cloud.atoms.dtype))
-        if outputs.shape != sample.ys.shape:
+        xs = sample.xs.astype(cloud.atoms.dtype)
+        if self.dim is None:
+            shapes_of("A Deep risk takes a network(cloud, xs)", "Write one for such a cloud.", self.network, cloud, xs)
+        outputs = self.network(cloud, xs)
+        shape = getattr(outputs, "shape", None)
+        if shape != sample.ys.shape:
             raise Refusal(
-                f"A Deep risk compares the network's outputs with the labels; got outputs {outputs.shape} and labels "
+                f"A Deep risk compares the network's outputs with the labels; got outputs {shape} and labels "
                 f"{sample.ys.shape}. Write a network that returns (b, c) for inputs (b, d)."
             )
         return jnp.mean(jax.vmap(LOSSES[self.loss])(outputs, sample.ys.astype(outputs.dtype)))
@@ -87,7 +91,7 @@ class AveragedNetwork(eqx.Module):
         """The averaged outputs on a batch of inputs (b, d)."""
         xs = numbers("The input of an averaged network", xs)
         _refuse_unless_moved("on_x", self.on_x.shape[1], "inputs", xs.shape)
-        outputs = self.network(cloud, moved(self.on_x, xs))
+        outputs = numbers("The output of an averaged network", self.network(cloud, moved(self.on_x, xs)))
         _refuse_unless_moved("on_y", self.on_y.shape[1], "outputs", outputs.shape)
         return folded(self.on_y, outputs)
 

@@ -78,7 +78,8 @@ def relu_beyond_linear(d: Count) -> float:
     from scipy.special import poch
 
     # Γ((d + 1)/2) / Γ(d/2): a difference of logarithms would lose all digits in high dimension
-    mean = np.sqrt(float(d)) / poch(d / 2, 0.5) / (2 * np.sqrt(np.pi))
+    size = float(min(d, 10**300))
+    mean = np.sqrt(size) / poch(size / 2, 0.5) / (2 * np.sqrt(np.pi))
     return float(0.25 - mean**2)
 
 
