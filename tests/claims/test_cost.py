@@ -7,10 +7,10 @@ import time
 import pytest
 
 from haarflow.cli import answer
-from haarflow.doors import machine_memory
 from haarflow.errors import Refusal
 from haarflow.runs import config, cost, discovery, machine, sweep, workers
 from haarflow.runs.experiment import Count, Experiment, Horizon, Step
+from haarflow.values import machine_memory
 
 NAMES = sorted(discovery.catalogue())
 NEEDS = r"would take about [0-9.e+]+ (years|days|hours|minutes), most of all by '{}'\. Write less, or give --force\."

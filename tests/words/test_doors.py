@@ -11,7 +11,8 @@ import pytest
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow import Refusal
-from haarflow.doors import Count, Positive, PositiveLeaf, door, refuse_unless_affordable, said
+from haarflow.doors import Count, Positive, PositiveLeaf, door
+from haarflow.values import refuse_unless_affordable, said
 
 
 @door

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from haarflow import doors
+from haarflow import values
 from haarflow.errors import Refusal
 
 MOST = 2**26
@@ -17,7 +17,7 @@ TOLERANCE = 1e-8
 
 def whole(number) -> int:
     """A whole number of at least one."""
-    return doors.whole("A size in a group or a representation", number, least=1)
+    return values.whole("A size in a group or a representation", number, least=1)
 
 
 def fits(owner: str, *shape: int) -> None:
@@ -33,7 +33,7 @@ def affordable(what: str, whose, *shape: int, instead: str) -> None:
     """Refuse an array of so many numbers that it would not fit in half of the machine's memory."""
     size = float(min(8 * math.prod(shape), 10**300))
     if size > 2**20:  # the words cost more than the smaller ones
-        doors.refuse_unless_affordable(f"{what} of {whose}", size, instead=instead)
+        values.refuse_unless_affordable(f"{what} of {whose}", size, instead=instead)
 
 
 def off_orthogonal(matrices: Float[np.ndarray, "m k k"]) -> float:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from haarflow import doors
+from haarflow import values
 from haarflow.algebra.cache import remembered
 from haarflow.algebra.chains import Level, belongs, stabilisers
 from haarflow.algebra.checks import MOST, TOLERANCE, off_orthogonal, whole
@@ -127,7 +127,7 @@ def _levels(group: Permutations) -> tuple[Level, ...]:
 
 
 def _stack_of_squares(generators) -> np.ndarray:
-    found = doors.numbers("Matrices's generators", generators, numpy=True)
+    found = values.numbers("Matrices's generators", generators, numpy=True)
     if found.ndim != 3 or found.shape[1] != found.shape[2] or found.size == 0:
         raise Refusal(
             f"Matrices takes square matrices of one size, stacked as (m, d, d); got an array of shape "
@@ -137,7 +137,7 @@ def _stack_of_squares(generators) -> np.ndarray:
 
 
 def _stack_of_permutations(generators) -> np.ndarray:
-    found = doors.numbers("Permutations's generators", generators, numpy=True)
+    found = values.numbers("Permutations's generators", generators, numpy=True)
     if found.size == 0:
         raise Refusal("Permutations takes one permutation at least; got none. Write `Trivial(n)` for no motion.")
     rows = found.reshape(-1, found.shape[-1]) if found.ndim else found.reshape(1, 1)

@@ -15,9 +15,10 @@ from haarflow.algebra.kinds import Finite, Group, Matrix, finite
 from haarflow.algebra.proofs import cayley
 from haarflow.algebra.reps import Rep, Vectors
 from haarflow.algebra.tables import Frozen, Places, distinct, match, permutation_matrices, static
-from haarflow.doors import Count, door, numbers, said
+from haarflow.doors import Count, door
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
+from haarflow.values import numbers, said
 
 
 class Tabulated(Rep):

@@ -11,7 +11,7 @@ import scipy.linalg
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt
 
-from haarflow import doors
+from haarflow import doors, values
 from haarflow.algebra.cache import remembered
 from haarflow.algebra.checks import TOLERANCE, affordable, fits, off_orthogonal
 from haarflow.algebra.tables import Constant, Places, closure, readonly
@@ -137,7 +137,7 @@ class Finite(Group):
 def a_group(owner: str, thing) -> Group:
     """The thing itself, where it is a group."""
     if not isinstance(thing, Group):
-        raise Refusal(f"{owner} takes a group; got {doors.said(thing)}. {Group.instead}")
+        raise Refusal(f"{owner} takes a group; got {values.said(thing)}. {Group.instead}")
     return thing
 
 
@@ -152,7 +152,7 @@ def element(group: Group, g: Any) -> Matrix:
     """g as a floating-point matrix, refused where it is no element of the group; of a traced g the size is checked."""
     near = NEAR if getattr(g, "dtype", np.float64) in (np.float64, np.int64) else 1e2 * NEAR
     if not isinstance(g, np.ndarray | jax.Array) or not jnp.issubdtype(g.dtype, jnp.floating):
-        g = doors.numbers(f"An element of {group}", g, numpy=not isinstance(g, jax.Array))
+        g = values.numbers(f"An element of {group}", g, numpy=not isinstance(g, jax.Array))
     if g.shape != (group.dim, group.dim):
         raise Refusal(
             f"An element of {group} is one matrix {group.dim} × {group.dim}; got an array of shape {g.shape}. Take it "

@@ -16,8 +16,9 @@ from haarflow.algebra.checks import affordable, fits, largest
 from haarflow.algebra.groups import Cyclic, Dihedral, Hyperoctahedral, SpecialOrthogonal, Symmetric
 from haarflow.algebra.kinds import NEAR, Finite, Group, Matrix, a_group, element, finite
 from haarflow.algebra.tables import Constant, blocks, readonly, signed_permutation, static
-from haarflow.doors import Count, door, numbers, said, whole
+from haarflow.doors import Count, door
 from haarflow.errors import Refusal
+from haarflow.values import numbers, said, whole
 
 Vectors = Float[Array, "*b k"] | Float[np.ndarray, "*b k"]
 POWERS = 64

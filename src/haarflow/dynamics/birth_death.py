@@ -8,12 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from haarflow.doors import door, numbers
+from haarflow.doors import door
 from haarflow.dynamics.fields import Descend, Field, Tangent
 from haarflow.dynamics.schemes import Euler, Heun, Noisy, Scheme, streams
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
 from haarflow.measures.clouds import Cloud
+from haarflow.values import numbers
 
 _STREAM = 0x6A756D70  # the jumps' own stream of a step, apart from its data and its noise
 

@@ -10,10 +10,11 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.algebra.reps import Rep
-from haarflow.doors import Advised, NonNegativeLeaf, door, leaf, said
+from haarflow.doors import Advised, NonNegativeLeaf, door
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional, Penalty, Risk
 from haarflow.measures.clouds import Cloud, projector_matrix
+from haarflow.values import leaf, said
 
 
 @door

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from haarflow.doors import Count, Natural, door, said
+from haarflow.doors import Count, Natural, door
 from haarflow.dynamics.batches import apart, stacked, together
 from haarflow.dynamics.checkpoints import Checkpoint
 from haarflow.dynamics.fields import Checked, Field
@@ -28,6 +28,7 @@ from haarflow.dynamics.shards import agreed, divided, everywhere, mesh_of, turne
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
 from haarflow.measures.clouds import Cloud
+from haarflow.values import said
 
 # Seconds, about, between two looks at the numbers: to check them, to save, to tell the progress. Every look costs a
 # large cloud fresh memory, a tenth of a second for 10⁵ particles in R^66.

@@ -16,19 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from haarflow.doors import (
-    Above,
-    Count,
-    Least,
-    Most,
-    Natural,
-    NonNegative,
-    Positive,
-    door,
-    numbers,
-    refuse_unless_affordable,
-    whole,
-)
+from haarflow.doors import Above, Count, Least, Most, Natural, NonNegative, Positive, door
 from haarflow.dynamics.doubles import doubled
 from haarflow.dynamics.equilibria import (
     LEAST_CURVATURE,
@@ -46,6 +34,7 @@ from haarflow.dynamics.fluxes import implicit_step, log_gibbs, slowest_rate
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional
 from haarflow.measures.clouds import Cloud
+from haarflow.values import numbers, refuse_unless_affordable, whole
 
 Masses = Annotated[Float[np.ndarray, " n"], Least(0)]
 

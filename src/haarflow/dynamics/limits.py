@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from haarflow.doors import Count, Least, NonNegative, door, leaf, refuse_unless_affordable, said
+from haarflow.doors import Count, Least, NonNegative, door
 from haarflow.dynamics.doubles import doubled
 from haarflow.dynamics.fields import Tangent
 from haarflow.errors import Refusal
@@ -24,6 +24,7 @@ from haarflow.learning.data import Sample
 from haarflow.learning.risks import Functional, Risk, Variation
 from haarflow.measures.clouds import Cloud
 from haarflow.models.units import Unit
+from haarflow.values import leaf, refuse_unless_affordable, said
 
 
 @door

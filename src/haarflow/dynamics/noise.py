@@ -19,8 +19,9 @@ from jax.core import Tracer
 from jax.extend.random import define_prng_impl
 from jaxtyping import Array, Float, Key, PRNGKeyArray, UInt32
 
-from haarflow.doors import door, refuse_unless_affordable, said, whole
+from haarflow.doors import door
 from haarflow.errors import Refusal
+from haarflow.values import refuse_unless_affordable, said, whole
 
 _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 _ROUNDS = 13  # the fewest that pass BigCrush (Salmon, Moraes, Dror and Shaw 2011)

@@ -14,7 +14,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from haarflow.doors import Above, Least, door, leaf
+from haarflow.doors import Above, Least, door
 from haarflow.dynamics.equations import (
     arrays,
     refuse_unless_covariance,
@@ -28,6 +28,7 @@ from haarflow.dynamics.equations import (
 )
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional, Variation
+from haarflow.values import leaf
 
 Rate = Annotated[float | Array, Least(0)]
 Step = Annotated[float | Array, Above(0)]

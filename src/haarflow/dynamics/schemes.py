@@ -11,13 +11,14 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from haarflow.doors import Advised, Count, NonNegativeLeaf, PositiveLeaf, door, leaf, said
+from haarflow.doors import Advised, Count, NonNegativeLeaf, PositiveLeaf, door
 from haarflow.dynamics.fields import Field, Tangent
 from haarflow.dynamics.noise import gaussian
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
 from haarflow.measures.clouds import Cloud, projector_matrix
 from haarflow.settling import settled
+from haarflow.values import leaf, said
 
 
 class Scheme(eqx.Module):

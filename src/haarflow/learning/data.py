@@ -13,13 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from haarflow.doors import Count, NonNegativeLeaf, door, leaf, numbers, refuse_unless_affordable, whole
+from haarflow.doors import Count, NonNegativeLeaf, door
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
 from haarflow.learning.losses import Labels, fitting, loss_named, reals
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.fits import refuse_unless_particles, shapes_of
 from haarflow.models.units import Dense, Unit, network
+from haarflow.values import leaf, numbers, refuse_unless_affordable, whole
 
 Batch = tuple[Float[Array, "b d"], Float[Array, "b c"]]
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from haarflow.algebra.reps import Rep
-from haarflow.doors import door, numbers
+from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
 from haarflow.learning.data import Data, Sample, whole_sample
@@ -20,6 +20,7 @@ from haarflow.measures.clouds import Cloud
 from haarflow.models.fits import refuse_unless_cloud, shapes_of
 from haarflow.models.residual import Residual
 from haarflow.models.units import Dense, Unit
+from haarflow.values import numbers
 
 
 @door

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from haarflow.algebra import fixed
 from haarflow.algebra.reps import Rep
 from haarflow.algebra.tables import match
-from haarflow.doors import door, refuse_unless_affordable
+from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.learning.data import whole_sample
 from haarflow.learning.risks import Functional, Penalty, Risk
@@ -19,6 +19,7 @@ from haarflow.learning.sphere import ReluRisk, relu_kernel
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.fits import refuse_unless_particles
 from haarflow.models.units import Unit
+from haarflow.values import refuse_unless_affordable
 
 T = TypeVar("T")
 SQUARES = {"half-square": 0.5, "square": 1.0}

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from haarflow.algebra.groups import Cyclic
 from haarflow.algebra.reps import Rep, natural, one_group, trivial
-from haarflow.doors import door, numbers, refuse_unless_affordable
+from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.learning.data import Data, Sample
 from haarflow.measures.clouds import Cloud, action_matrices
@@ -17,6 +17,7 @@ from haarflow.models import blocks
 from haarflow.models.fits import refuse_unless_acting
 from haarflow.models.units import Dense, Unit, Wrapped, network
 from haarflow.settling import settled
+from haarflow.values import numbers, refuse_unless_affordable
 
 # Where an augmented law finds its group elements, beside the data it shares with the plain law.
 _ELEMENTS = 0x5A_17_C0_DE

@@ -8,8 +8,8 @@ from jaxtyping import Float
 from haarflow.algebra.checks import off_orthogonal
 from haarflow.algebra.kinds import Group
 from haarflow.algebra.reps import Rep
-from haarflow.doors import numbers, said
 from haarflow.errors import Refusal
+from haarflow.values import numbers, said
 
 Elements = Any
 """Elements of a group (m, d, d): lists or arrays of any precision, checked by `action_matrices`."""

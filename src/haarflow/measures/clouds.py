@@ -10,9 +10,10 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from haarflow.doors import Count, door, numbers, refuse_unless_affordable
+from haarflow.doors import Count, door
 from haarflow.errors import Refusal
 from haarflow.measures.actions import Elements, action_matrices, projector_matrix
+from haarflow.values import numbers, refuse_unless_affordable
 
 
 class Cloud(eqx.Module):

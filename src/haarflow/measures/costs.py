@@ -1,8 +1,8 @@
 """What a distance would cost, told before the work: longer than an hour, or more than the memory, is refused."""
 
-from haarflow.doors import refuse_unless_affordable
 from haarflow.errors import Refusal
 from haarflow.measures.samples import Pair
+from haarflow.values import refuse_unless_affordable
 
 HOUR = 3600
 

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from haarflow.doors import refuse_unless_affordable
 from haarflow.measures.couplings import close_pairs
 from haarflow.measures.samples import Pair
 from haarflow.measures.transport import squared_gaps
+from haarflow.values import refuse_unless_affordable
 
 CLOSE = 1e-10
 """Below this value the difference of three means has lost digits, and second differences are summed instead."""

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
-from haarflow.doors import refuse_unless_affordable
 from haarflow.errors import Refusal
 from haarflow.measures.samples import Pair, binade, even
+from haarflow.values import refuse_unless_affordable
 
 EXACT_LIMIT = 25_000_000
 """Largest number of pairs of atoms that exact transport solves without `force=True`: about ten seconds."""

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from haarflow.algebra.reps import Rep, one_group
-from haarflow.doors import numbers, said
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
+from haarflow.values import numbers, said
 
 
 def refuse_unless_cloud(owner: str, cloud: Any, *, stacks: bool = False):

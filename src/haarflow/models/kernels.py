@@ -14,11 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from haarflow.doors import Count, Least, NonNegative, door, refuse_unless_affordable
+from haarflow.doors import Count, Least, NonNegative, door
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 from haarflow.models.fits import inputs_for, refuse_unless_particles
 from haarflow.models.units import Dense, Perceptron, Unit, Wrapped
+from haarflow.values import refuse_unless_affordable
 
 
 @jax.custom_jvp

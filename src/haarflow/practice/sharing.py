@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from haarflow.doors import Count, NonNegative, door, refuse_unless_affordable, said
+from haarflow.doors import Count, NonNegative, door
 from haarflow.errors import Refusal
+from haarflow.values import refuse_unless_affordable, said
 
 STEPS = 1_000_000
 """The most images that a search for symmetries tries (a minute or two)."""

@@ -13,10 +13,10 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel
 
-from haarflow.doors import in_bytes, machine_memory
 from haarflow.errors import Refusal
 from haarflow.runs.config import MODES, of_mode
 from haarflow.runs.experiment import Experiment, Work
+from haarflow.values import in_bytes, machine_memory
 
 QUICK, HOUR, YEAR = 60.0, 3600.0, 365.25 * 24 * 3600.0  # seconds
 MOST = 10**15  # of anything, at any cost: at a nanosecond each this is eleven days

@@ -67,7 +67,7 @@ def _number(owner: str, value: Any) -> float:
         found = np.asarray(value)
         if found.ndim == 0 and found.dtype.kind in "fiu":
             return float(found)
-    from haarflow.doors import said
+    from haarflow.values import said
 
     got = "True or False" if isinstance(value, bool) else said(value)
     raise Refusal(f"{owner} judges one number; got {got}. Write for example {owner}(errors.max(), ...).")

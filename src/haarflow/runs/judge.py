@@ -6,11 +6,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from haarflow.doors import said
 from haarflow.errors import Refusal
 from haarflow.runs import ledger, machine
 from haarflow.runs.experiment import Check, Experiment
 from haarflow.runs.source import source
+from haarflow.values import said
 
 
 def conclude(experiment: Experiment, seed: int, home: Path, command: str) -> ledger.Record:

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from haarflow.doors import Above, door, numbers
+from haarflow.doors import Above, door
 from haarflow.errors import Refusal
+from haarflow.values import numbers
 
 CENTRES = {"median": np.median, "mean": np.mean}
 

@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from haarflow.doors import whole
 from haarflow.errors import Refusal
 from haarflow.files import tidy_leftovers
 from haarflow.runs import cost, judge, ledger, machine, report, workers
@@ -19,6 +18,7 @@ from haarflow.runs.experiment import Experiment
 from haarflow.runs.judge import Standing
 from haarflow.runs.progress import Silent
 from haarflow.runs.source import source
+from haarflow.values import whole
 
 
 @dataclass

@@ -14,9 +14,9 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from haarflow.doors import in_bytes, machine_memory, said, whole
 from haarflow.errors import Refusal
 from haarflow.runs import machine, progress
+from haarflow.values import in_bytes, machine_memory, said, whole
 
 WORKERS = 2
 AT_REST = 3e8  # bytes of a worker that has loaded its libraries and nothing else
