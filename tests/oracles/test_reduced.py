@@ -17,7 +17,8 @@ from haarflow.dynamics.reduced import (
 )
 from haarflow.errors import Refusal
 from haarflow.learning.optima import optimum
-from haarflow.learning.sphere import ReluLimit, ReluRisk, angle_quadrature, known_and_rest
+from haarflow.learning.risks import Penalty
+from haarflow.learning.sphere import ReluLimit, ReluRisk, angle_quadrature, known_and_rest, relu_distance, relu_kernel
 from haarflow.measures.clouds import Cloud, uniform
 
 LAW = Cloud(
@@ -109,6 +110,74 @@ def test_the_best_single_norm_is_the_best_law_below_the_threshold_only():
     assert value > 0.07
     assert gap > 1
     assert optimum(risk, np.geomspace(0.05, 60, 201)[:, None]).value < 1e-9
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_the_risks_go_with_the_scale_of_their_particles(scale):
+    """|w| is multiplied and a divided by the scale: the same networks, the same risk."""
+    law, teacher = (
+        Cloud(np.asarray(cloud.atoms) * np.array([1 / scale] + [scale] * (cloud.p - 1)), cloud.weights)
+        for cloud in (LAW, TEACHER)
+    )
+    np.testing.assert_allclose(reduced_risk(teacher, 5)(law), reduced_risk(TEACHER, 5)(LAW), rtol=1e-9)
+    np.testing.assert_allclose(ReluLimit(teacher, 5)(law), ReluLimit(TEACHER, 5)(LAW), rtol=1e-9)
+    far = np.asarray(law.atoms) * np.array([scale, 1, 1])
+    np.testing.assert_allclose(relu_kernel(far, far), scale**2 * relu_kernel(LAW.atoms, LAW.atoms), rtol=1e-9)
+
+
+@pytest.mark.parametrize("d", [400, 100_000])
+def test_the_start_is_known_in_high_dimension(d):
+    start = reduced_start(d, along=4, across=3)
+    r, weights = np.asarray(start.atoms)[:, -1], np.asarray(start.weights)
+    np.testing.assert_allclose(weights @ r**2, (d - 1) / d, rtol=1e-10)
+    np.testing.assert_allclose(weights @ r**4, (d - 1) * (d + 1) / d**2, rtol=1e-10)
+
+
+def test_single_precision_finds_the_same_norm():
+    with jax.enable_x64(False):
+        found = best_norm(radial_risk(0.1))
+    np.testing.assert_allclose(found, best_norm(radial_risk(0.1)), atol=1e-4)
+
+
+BAD = {
+    "a dimension that is none": (lambda: reduced_risk(TEACHER, 3.5), "reduced_risk's d is a whole number"),
+    "a teacher on the line": (lambda: reduced_risk(uniform(np.ones((2, 1))), 4), "got k = 0 of d = 4"),
+    "no nodes": (lambda: reduced_risk(TEACHER, 5, nodes=0), "nodes is a whole number >= 1 and <= 5000; got 0"),
+    "a million nodes": (lambda: ReluLimit(TEACHER, 5, nodes=10**6), "nodes is a whole number >= 1 and <= 5000"),
+    "no outputs": (lambda: reduced_start(5, outputs=()), "one output or more; got none"),
+    "no scale": (lambda: reduced_start(5, scale=0.0), "reduced_start's scale is a finite number > 0; got 0"),
+    "more atoms than memory": (lambda: reduced_start(50, k=20), "A reduced start of .* atoms would need"),
+    "a norm below zero": (lambda: ramp_average(-1.0), "ramp_average's size is a finite number >= 0"),
+    "a sphere of R^2": (lambda: ramp_average(1.0, d=2), "ramp_average's d is a whole number >= 3; got 2"),
+    "no inputs": (lambda: radial_risk(0.2, d=5, inputs=0), "radial_risk's inputs is a whole number >= 1"),
+    "another risk": (lambda: best_norm(Penalty(1.0)), "best_norm's risk is a Risk; got a Penalty"),
+    "ends the wrong way": (lambda: best_norm(radial_risk(0.2), low=2.0, high=1.0), "between low < high; got"),
+    "two places": (lambda: best_norm(radial_risk(0.2), places=2), "best_norm's places is a whole number >= 3"),
+    "particles of two sizes": (
+        lambda: relu_kernel(np.ones((2, 3)), np.ones((2, 4))),
+        r"p = 3 as in relu_kernel's atoms",
+    ),
+    "clouds of two sizes": (lambda: relu_distance(LAW, TEACHER), r"got atoms in R\^3 and in R\^2"),
+    "a student of another size": (
+        lambda: ReluRisk(TEACHER)(LAW),
+        r"compared over one R\^\(1 \+ d\); got atoms in R\^3",
+    ),
+    "a student elsewhere": (lambda: ReluRisk(TEACHER).variation(LAW), r"got atoms in R\^3 and in R\^2"),
+    "a teacher that is none": (lambda: ReluRisk("teacher"), "A ReluRisk's teacher is a Cloud; got 'teacher'"),
+    "a frame of another size": (
+        lambda: known_and_rest(np.ones((2, 4)), np.eye(2)),
+        r"A frame of R\^2 is for particles",
+    ),
+    "a frame that is none": (lambda: known_and_rest(np.ones((2, 3)), np.ones((2, 2))), "orthonormal columns; got"),
+    "a line of directions": (lambda: angle_quadrature(1, 4), "angle_quadrature's dim is a whole number >= 2; got 1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_has_no_answer_is_refused_in_a_sentence(case):
+    call, words = BAD[case]
+    with pytest.raises(Refusal, match=words):
+        call()
 
 
 def test_refusals():

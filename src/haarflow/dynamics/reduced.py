@@ -13,6 +13,7 @@ Two centred Gaussians that differ in their variances have no direction at all: t
 """
 
 from functools import partial
+from typing import Annotated
 
 import equinox as eqx
 import jax
@@ -21,11 +22,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from haarflow.algebra.reps import trivial
+from haarflow.doors import Above, Count, Least, Most, Positive, door, refuse_unless_affordable
+from haarflow.dynamics.doubles import doubled
 from haarflow.dynamics.limits import Pairwise, optimality_gap
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
-from haarflow.learning.sphere import angle_quadrature, relu_kernel
+from haarflow.learning.sphere import Nodes, angle_quadrature, length, relu_kernel
 from haarflow.measures.clouds import Cloud
 from haarflow.models.kernels import arc
 from haarflow.models.units import Custom
@@ -49,20 +52,17 @@ class Turned(eqx.Module):
 
     def __call__(self, theta: Float[Array, "p"], other: Float[Array, "p"]) -> Float[Array, ""]:
         """U at two particles."""
-        sizes = _norm(theta[1:]) * _norm(other[1:])
-        cosines = (theta[1:-1] @ other[1:-1] + theta[-1] * other[-1] * self.cosines) / sizes
+        sizes = length(theta[1:]) * length(other[1:])
+        cosines = (theta[1:-1] @ other[1:-1] + theta[-1] * other[-1] * self.cosines) / jnp.where(sizes > 0, sizes, 1)
         return theta[0] * other[0] * sizes * (self.shares @ arc(cosines)) / (2 * jnp.pi)
-
-
-def _norm(w):
-    return jnp.sqrt(w @ w + 1e-30)
 
 
 def _padded(atoms):
     return jnp.concatenate([atoms, jnp.zeros((len(atoms), 1), atoms.dtype)], axis=1)
 
 
-def reduced_risk(teacher: Cloud, d: int, *, nodes: int = 12) -> Pairwise:
+@door
+def reduced_risk(teacher: Cloud, d: Count, *, nodes: Nodes = 12) -> Pairwise:
     """The half square risk of a rotation-invariant law of ReLU units, as an energy of particles (a, s, r).
 
     The teacher has atoms (a, w) with w in R^k, its own span, for inputs x ~ N(0, I) in R^d; a single neuron is
@@ -76,34 +76,50 @@ def reduced_risk(teacher: Cloud, d: int, *, nodes: int = 12) -> Pairwise:
     return Pairwise(Taught(teacher), Turned(jnp.asarray(cosines), jnp.asarray(shares)), constant)
 
 
+@door
 def reduced_start(
-    d: int,
+    d: Count,
     *,
     outputs: tuple[float, ...] = (1.0, -1.0),
-    scale: float = 1.0,
-    k: int = 1,
-    along: int = 12,
-    across: int = 3,
+    scale: Positive = 1.0,
+    k: Count = 1,
+    along: Nodes = 12,
+    across: Nodes = 3,
 ) -> Cloud:
     """The law of (a, s, r) for outputs a, equally likely, and w ~ N(0, scale²/d I), as a Gauss quadrature.
 
     s is N(0, scale²/d) in R^k and r is `scale/√d` times the norm of a Gaussian in R^(d − k). Since the flow moves the
     nodes by a smooth map, their averages stay as good as the quadrature: few nodes follow the law.
     """
-    from scipy.special import roots_genlaguerre, roots_hermitenorm
+    from scipy.special import roots_hermitenorm
 
     _refuse_unless_room(d, k)
+    if not outputs:
+        raise Refusal("A reduced start has one output or more; got none. Write outputs=(1.0, -1.0).")
+    count = len(outputs) * float(along) ** k * across
+    refuse_unless_affordable(
+        f"A reduced start of {count:.3g} atoms", 8 * 4 * (k + 3) * count, instead="Write a smaller k or `along`."
+    )
     width = scale / np.sqrt(d)
     lines = [(np.asarray(outputs, float), np.full(len(outputs), 1 / len(outputs)))]
     steps, shares = roots_hermitenorm(along)
     lines += k * [(width * steps, shares)]
-    halves, shares = roots_genlaguerre(across, (d - k) / 2 - 1)
+    halves, shares = _laguerre(across, (d - k) / 2 - 1)
     lines += [(width * np.sqrt(2 * halves), shares)]
     atoms = np.stack(np.meshgrid(*(places for places, _ in lines), indexing="ij"), axis=-1).reshape(-1, k + 2)
     weights = np.ones(())
     for _, shares in lines:
         weights = weights[..., None] * (shares / shares.sum())
     return Cloud(atoms, weights.ravel() / weights.sum())
+
+
+def _laguerre(nodes: int, power: float) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, " q"]]:
+    """Places and shares of the law `∝ t^power exp(−t)`, by Golub and Welsch: in every dimension, without overflow."""
+    from scipy.linalg import eigh_tridiagonal
+
+    steps = np.arange(nodes)
+    places, frame = eigh_tridiagonal(2 * steps + power + 1, np.sqrt(steps[1:] * (steps[1:] + power)))
+    return places, frame[0] ** 2
 
 
 def _refuse_unless_room(d: int, k: int):
@@ -148,7 +164,13 @@ def _share_beyond(cut, d):
     return (width * inside) @ jnp.asarray(shares / 2) / (np.sqrt(d) * beta(0.5, (d - 1) / 2))
 
 
-def ramp_average(size: Float[Array, "*s"], *, d: int | None = None) -> Float[Array, "*s"]:
+Dimension = Annotated[int, Least(3)]
+
+
+@door
+def ramp_average(
+    size: Annotated[Float[Array, "*s"] | Float[np.ndarray, "*s"], Least(0)], *, d: Dimension | None = None
+) -> Float[Array, "*s"]:
     """`E σ(size G)` of the ramp from −2.5 (below ½) to 7.5 (above 1½): what a unit of random direction says.
 
     G is the first coordinate of a uniform point on the sphere of radius √d, and N(0, 1) without d.
@@ -157,7 +179,10 @@ def ramp_average(size: Float[Array, "*s"], *, d: int | None = None) -> Float[Arr
     return -2.5 + 10 * (_excess(size, 0.5, d) - _excess(size, 1.5, d))
 
 
-def radial_risk(delta: float, *, d: int | None = None, inputs: int = 32) -> Risk:
+@door
+def radial_risk(
+    delta: Annotated[float, Above(0)], *, d: Dimension | None = None, inputs: Annotated[int, Least(1), Most(10**6)] = 32
+) -> Risk:
     """The risk of a law of norms r = |w| that tells N(0, (1 + delta)² I) from N(0, (1 − delta)² I), labels ±1.
 
     Without d it is the limit of high dimension, `½(1 − ⟨q₊, rho⟩)² + ½(1 + ⟨q₋, rho⟩)²`, `q± = E σ((1 ± delta) r G)`:
@@ -165,17 +190,18 @@ def radial_risk(delta: float, *, d: int | None = None, inputs: int = 32) -> Risk
     """
     from scipy.stats import chi
 
-    if not 0 < delta < 1 or (d is not None and d < 3):
+    if not delta < 1:
         raise Refusal(
-            f"Two Gaussians have deviations 1 ± delta with 0 < delta < 1, in R^d with d >= 3; got delta = {delta} and "
-            f"d = {d}. Write for example radial_risk(0.2, d=40)."
+            f"Two Gaussians have deviations 1 ± delta with 0 < delta < 1, both positive; got delta = {delta}. "
+            "Write 0.2, for example."
         )
     norms = np.ones(1) if d is None else chi(d).ppf((np.arange(inputs) + 0.5) / inputs) / np.sqrt(d)
     xs = np.concatenate([(1 + delta) * norms, (1 - delta) * norms])
     return Risk(radial_unit(d), Sample(xs[:, None], np.repeat([1.0, -1.0], len(norms))[:, None]), "square")
 
 
-def radial_unit(d: int | None = None) -> Custom:
+@door
+def radial_unit(d: Dimension | None = None) -> Custom:
     """What a particle of norm r and random direction says of an input of norm x√d: `ramp_average(r x, d)`."""
     return Custom(Radial(d), 1, 1, 1, _unmoved)
 
@@ -194,24 +220,43 @@ class Radial(eqx.Module):
         return ramp_average(theta * x, d=self.d)
 
 
-def best_norm(risk: Risk, *, low: float = 0.05, high: float = 60.0, places: int = 4001) -> tuple[float, float, float]:
+@door
+def best_norm(
+    risk: Risk, *, low: Positive = 0.05, high: Positive = 60.0, places: Annotated[int, Least(3), Most(10**6)] = 4001
+) -> tuple[float, float, float]:
     """The best law with a single norm: where, its risk, and `Psi(r) − min Psi`, zero if no law is better.
 
-    The risk is a `radial_risk`; the minimum of Psi is over `places` norms from low to high.
+    The risk is a `radial_risk`; the minimum of Psi is over `places` norms from low to high. All in float64.
     """
     from scipy.optimize import minimize_scalar
 
-    grid = jnp.geomspace(low, high, places)
-    values = np.asarray(_single(risk, grid))
+    if risk.unit.dim != 1 or not low < high:
+        raise Refusal(
+            f"The best norm of a law of norms in R^1 lies between low < high; got a unit in R^{risk.unit.dim}, "
+            f"low={low:g} and high={high:g}. Write best_norm(radial_risk(0.2))."
+        )
+    grid = np.geomspace(low, high, places)
+    values = _single(risk, grid)
     at = int(np.clip(values.argmin(), 1, places - 2))
-    ends = (float(grid[at - 1]), float(grid[at + 1]))
     found = minimize_scalar(
-        lambda r: float(_single(risk, jnp.array([r]))[0]), bounds=ends, method="bounded", options={"xatol": 1e-10}
+        lambda r: float(_single(risk, np.array([r]))[0]),
+        bounds=(grid[at - 1], grid[at + 1]),
+        method="bounded",
+        options={"xatol": 1e-10},
     )
-    cloud = Cloud(np.array([[found.x]]), np.ones(1))
-    return float(found.x), float(found.fun), optimality_gap(risk, cloud, grid[:, None])
+    return float(found.x), float(found.fun), _gap(risk, np.array([[found.x]]), grid[:, None])
+
+
+@doubled
+def _single(risk: Risk, norms):
+    return np.asarray(_risks(risk, jnp.asarray(norms)))
 
 
 @eqx.filter_jit
-def _single(risk: Risk, norms):
+def _risks(risk: Risk, norms):
     return jax.vmap(lambda r: risk(Cloud(r[None, None], jnp.ones(1))))(norms)
+
+
+@doubled
+def _gap(risk: Risk, atoms, places) -> float:
+    return optimality_gap(risk, Cloud(atoms, np.ones(1)), places)

@@ -5,32 +5,43 @@ same integrals. Two of them have `E phi phi' = a a' |w||w'| (sin φ + (π − φ
 """
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from haarflow.doors import Count, Least, Most, door
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional, Variation
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.kernels import arc
 
-_TINY = 1e-30
+Nodes = Annotated[int, Least(1), Most(5000)]
 
 
-def relu_kernel(atoms: Float[Array, "n p"], others: Float[Array, "m p"]) -> Float[Array, "n m"]:
+@door
+def relu_kernel(
+    atoms: Float[Array, "n p"] | Float[np.ndarray, "n p"], others: Float[Array, "m p"] | Float[np.ndarray, "m p"]
+) -> Float[Array, "n m"]:
     """`E phi(x, θ) phi(x, θ')` for every pair of particles."""
+    _refuse_unless_particles(atoms.shape[1])
+    return _kernel(jnp.asarray(atoms), jnp.asarray(others))
+
+
+def _kernel(atoms, others):
     (size, ways), (size_, ways_) = _polar(atoms), _polar(others)
     return (atoms[:, 0] * size)[:, None] * (others[:, 0] * size_)[None, :] * arc(ways @ ways_.T) / (2 * jnp.pi)
 
 
+@door
 def relu_distance(cloud: Cloud, other: Cloud) -> Float[Array, ""]:
     """`E |f − g|²` between the networks of two clouds."""
     signed, atoms = _difference(cloud, other)
-    return signed @ relu_kernel(atoms, atoms) @ signed
+    return signed @ _kernel(atoms, atoms) @ signed
 
 
 class Split(NamedTuple):
@@ -41,6 +52,7 @@ class Split(NamedTuple):
     optimisation: Float[Array, ""]
 
 
+@door
 def relu_split(teacher: Cloud, *, population: Cloud, empirical: Cloud, trained: Cloud) -> Split:
     """The excess risk of a trained network over its teacher: what the class, the sample and the training cost.
 
@@ -55,29 +67,46 @@ def relu_split(teacher: Cloud, *, population: Cloud, empirical: Cloud, trained: 
 def _rise(high: Cloud, low: Cloud, teacher: Cloud):
     signed, atoms = _difference(high, low)
     middle = jnp.concatenate([high.weights / 2, low.weights / 2, -teacher.weights])
-    return signed @ relu_kernel(atoms, jnp.concatenate([atoms, teacher.atoms])) @ middle
+    return signed @ _kernel(atoms, jnp.concatenate([atoms, teacher.atoms])) @ middle
 
 
-def _difference(cloud, other):
+def _refuse_unless_particles(p: int) -> None:
+    if p < 2:
+        raise Refusal(
+            f"ReLU networks have particles (a, w) in R^(1 + d); got atoms in R^{p}. "
+            "Write uniform(np.column_stack([a, w]))."
+        )
+
+
+def _difference(cloud: Cloud, other: Cloud):
+    _refuse_unless_particles(cloud.p)
+    if cloud.p != other.p:
+        raise Refusal(
+            f"ReLU networks are compared over one R^(1 + d); got atoms in R^{cloud.p} and in R^{other.p}. "
+            "Write particles (a, w) of one size, w as long as the inputs."
+        )
     return jnp.concatenate([cloud.weights, -other.weights]), jnp.concatenate([cloud.atoms, other.atoms])
 
 
 def _polar(atoms):
-    size = jnp.sqrt(jnp.sum(atoms[:, 1:] ** 2, axis=1) + _TINY)
-    return size, atoms[:, 1:] / size[:, None]
+    size = length(atoms[:, 1:])
+    return size, atoms[:, 1:] / jnp.where(size > 0, size, 1)[:, None]
 
 
+def length(w):
+    """|w| along the last axis, with the slope zero at zero."""
+    squares = jnp.sum(w**2, axis=-1)
+    return jnp.where(squares > 0, jnp.sqrt(jnp.where(squares > 0, squares, 1)), 0)
+
+
+@door
 class ReluRisk(Functional):
     """The exact half square risk of particles (a, w) against a teacher of the same kind, over the whole sphere."""
 
     teacher: Cloud
 
     def __check_init__(self):
-        if self.teacher.p < 2:
-            raise Refusal(
-                f"A ReluRisk needs a teacher of particles (a, w) in R^(1 + d); got atoms in R^{self.teacher.p}. "
-                "Write uniform(np.column_stack([a, w]))."
-            )
+        _refuse_unless_particles(self.teacher.p)
 
     def __call__(self, cloud):
         return relu_distance(cloud, self.teacher) / 2
@@ -100,6 +129,7 @@ class ReluRisk(Functional):
         return [cls(uniform(jnp.array([[1.0, 0.3, -0.8, 0.1], [-0.5, 1.0, 0.2, 0.4]])))]
 
 
+@door
 class ReluLimit(Functional):
     """The ReluRisk of laws in R^d that see k directions only, over particles (a, s, r): no direction is drawn.
 
@@ -112,7 +142,8 @@ class ReluLimit(Functional):
     cosines: Float[Array, "q"]
     masses: Float[Array, "q"]
 
-    def __init__(self, teacher: Cloud, d: int, *, nodes: int = 8):
+    def __init__(self, teacher: Cloud, d: Count, *, nodes: Nodes = 8):
+        _refuse_unless_particles(teacher.p)
         rest = d - (teacher.p - 1)
         if rest < 2:
             raise Refusal(
@@ -162,14 +193,29 @@ class ReluLimit(Functional):
         return [cls(uniform(jnp.array([[1.0, 0.3, -0.8], [-0.5, 1.0, 0.2]])), 7)]
 
 
-def known_and_rest(atoms: Float[Array, "*n p"], frame: Float[Array, "d k"]) -> Float[Array, "*n q"]:
+@door
+def known_and_rest(
+    atoms: Float[Array, "*n p"] | Float[np.ndarray, "*n p"], frame: Float[Array, "d k"] | Float[np.ndarray, "d k"]
+) -> Float[Array, "*n q"]:
     """Particles (a, w) as (a, s, r): w along the k columns of an orthonormal frame, and the length of the rest."""
+    d, k = frame.shape
+    if atoms.shape[-1] != d + 1:
+        raise Refusal(
+            f"A frame of R^{d} is for particles (a, w) in R^{d + 1}; got atoms {atoms.shape}. Write a frame "
+            f"({atoms.shape[-1] - 1}, k)."
+        )
+    if not isinstance(frame, Tracer) and not np.abs(np.asarray(frame).T @ np.asarray(frame) - np.eye(k)).max() < 1e-4:
+        raise Refusal("A frame has orthonormal columns; got columns that are not. Write np.linalg.qr(columns)[0].")
+    atoms, frame = jnp.asarray(atoms), jnp.asarray(frame)
     known = atoms[..., 1:] @ frame
-    rest = jnp.sqrt(jnp.sum((atoms[..., 1:] - known @ frame.T) ** 2, axis=-1, keepdims=True) + _TINY)
+    rest = length(atoms[..., 1:] - known @ frame.T)[..., None]
     return jnp.concatenate([atoms[..., :1], known, rest], axis=-1)
 
 
-def angle_quadrature(dim: int, nodes: int) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, " q"]]:
+@door
+def angle_quadrature(
+    dim: Annotated[int, Least(2)], nodes: Nodes
+) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, " q"]]:
     """Nodes and shares of the cosine between two uniform directions of R^dim: `∝ (1 − ξ²)^{(dim − 3)/2}`."""
     from scipy.special import roots_jacobi
 
