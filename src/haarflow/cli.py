@@ -124,9 +124,10 @@ def reproduce(
     mode = _mode(tour, quick, full)
     entries = discovery.select(only, tour=mode == "tour")
     from haarflow.runs import machine, report, words
+    from haarflow.runs.config import configure
 
     machine.prepare()
-    experiments = [getattr(discovery.load(entry.name), mode)() for entry in entries]
+    experiments = [configure(discovery.load(entry.name), mode=mode) for entry in entries]
     sections: list[report.Section] = []
     missing = {experiment.name: "not finished yet." for experiment in experiments}
 

@@ -32,7 +32,7 @@ def far_part(name: str, config: str, seed: int, part: str) -> dict[str, Any]:
         return {"content": ledger.pack(arrays), "measured": measured}
     except Refusal as refusal:
         return {"refusal": str(refusal)}
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return {"error": (type(error).__name__, str(error)), "trace": traceback.format_exc()}
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from haarflow.errors import Refusal, one_of
-from haarflow.runs.cost import affordable
 from haarflow.runs.discovery import nearest
 from haarflow.runs.experiment import Experiment
 
@@ -25,11 +24,26 @@ def configure(
     values: Mapping[str, Any] | None = None,
 ) -> Experiment:
     """The experiment in a mode, changed by a TOML file or by values, and then by settings."""
-    base = getattr(kind, one_of("A mode", mode, MODES))()
     changes: dict[str, Any] = read_toml("--config", file) if file else dict(values or {})
     for setting in settings:
         changes = merged(changes, parse(setting))
-    return checked(kind, merged(base.model_dump(mode="json"), changes)) if changes else base
+    base = of_mode(kind, mode)
+    if base is not None and not changes:
+        return base
+    return checked(kind, merged(base.model_dump(mode="json") if base else {}, changes))
+
+
+def of_mode(kind: type[Experiment], mode: str) -> Experiment | None:
+    """The experiment in a mode; None where some setting has no default, so that the mode is not enough to make it."""
+    try:
+        made = getattr(kind, one_of("A mode", mode, MODES))()
+    except ValidationError as error:
+        if all(problem["type"] == "missing" for problem in error.errors()):
+            return None
+        raise Refusal(_sentence(kind, error)) from None
+    if not isinstance(made, kind):
+        raise Refusal(f"{mode}() of {kind.name} gives the experiment in that mode; got {type(made).__name__}.")
+    return made
 
 
 def parse(setting: str) -> dict[str, Any]:
@@ -57,17 +71,19 @@ def checked(kind: type[Experiment], values: Mapping[str, Any]) -> Experiment:
 def command_of(experiment: Experiment, seed: int) -> str:
     """The shortest command line that makes this record."""
     kind, config = type(experiment), experiment.model_dump(mode="json")
-    commands = [_command(kind.name, config, mode, getattr(kind, mode)(), seed) for mode in ("quick", "full", "tour")]
+    commands = [_command(kind.name, config, mode, of_mode(kind, mode), seed) for mode in ("quick", "full", "tour")]
+    from haarflow.runs.cost import affordable
+
     return min(commands, key=lambda command: command.count(" --set ")) + " --force" * (not affordable(experiment))
 
 
-def _command(name: str, config: dict[str, Any], mode: str, base: Experiment, seed: int) -> str:
+def _command(name: str, config: dict[str, Any], mode: str, base: Experiment | None, seed: int) -> str:
     import shlex
 
-    usual = base.model_dump(mode="json")
+    usual = base.model_dump(mode="json") if base else {}
     words = ["haarflow", "run", name, f"--{mode}"]
     for key, value in config.items():
-        if value != usual.get(key):
+        if key not in usual or value != usual[key]:
             words += ["--set", f"{key}={toml(value)}"]
     return shlex.join([*words, "--seed", str(seed)])
 
@@ -109,9 +125,15 @@ def _sentence(kind: type[Experiment], error: ValidationError) -> str:
     more = f" ({len(others)} more setting{'s' * (len(others) > 1)} refused.)" if others else ""
     if first["type"] == "extra_forbidden":
         return f"{kind.name} has no setting {key!r}; {nearest(key, list(kind.model_fields))}{more}"
+    if first["type"] == "missing":
+        return f"{kind.name}, setting {key!r}: it has no default and must be given. Write `--set {key}=...`.{more}"
     rule = first["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").rstrip(".")
     got = json.dumps(first["input"], default=str)
     field = kind.model_fields.get(key)
     usual = field.get_default(call_default_factory=True) if field and not field.is_required() else None
-    advice = f" Write for example `--set {key}={toml(json.loads(json.dumps(usual)))}`." if usual is not None else ""
+    advice = (
+        f" Write for example `--set {key}={toml(json.loads(json.dumps(usual)))}`."
+        if usual is not None and usual != first["input"]
+        else ""
+    )
     return f"{kind.name}, setting {key!r}: {rule[0].lower()}{rule[1:]}; got {got[:80]}.{advice}{more}"

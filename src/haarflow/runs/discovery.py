@@ -170,7 +170,7 @@ def _import(entry: Entry) -> Any:
         spec.loader.exec_module(module)  # pyright: ignore[reportOptionalMemberAccess]
     except (Exception, SystemExit) as error:
         del sys.modules[entry.module]
-        words = f"{type(error).__name__}: {error}"
+        words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         raise Refusal(f"An experiment is a Python file; {entry.path} cannot be imported ({words}).") from error
     from haarflow.runs.source import files
 

@@ -113,12 +113,15 @@ class Panel:
 class Experiment(BaseModel):
     """One claim and how to test it; subclass it in a file of its own, named after the claim."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
     name: ClassVar[str] = "experiment"
     group: ClassVar[str] = "symmetry"
     tour_included: ClassVar[bool] = False
     version: ClassVar[int] = 1  # raise it when the same config should give new records
+    seconds: ClassVar[float] = (
+        1.0  # that its quick mode runs on one core, compiling apart; what a run costs rests on it
+    )
 
     def __init_subclass__(cls, **options: Any):
         """Name the experiment after its file."""

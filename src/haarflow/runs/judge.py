@@ -23,7 +23,7 @@ def conclude(experiment: Experiment, seed: int, home: Path, command: str) -> led
             raise Refusal(f"the part {part!r} is not there ({kept or 'missing'}). Give the same command again.")
         pieces[part], seconds[part], memory[part] = kept[1], kept[0]["seconds"], kept[0].get("memory")
     with machine.Stopwatch() as watch:
-        data = dict(experiment.gather(pieces))
+        data = _named("gather(pieces)", experiment.gather(pieces))
         judged = judgement(experiment, data)
     seconds["gather"] = watch.seconds
     facts = {

@@ -13,7 +13,7 @@ from haarflow.runs.sweep import Job, job
 
 MOST = 100_000
 WORDS = ("experiment", "mode", "seeds", "set", "sweep")
-LIKE = 'Write for example experiment = "rates", seeds = [0, 1], and below [sweep] the line dt = [0.1, 0.2].'
+LIKE = 'Write for example experiment = "rates", seeds = [0, 1], and below [sweep] the line tau = [0.0001, 0.001].'
 
 
 def jobs(file: Path, out: Path, *, force: bool = False) -> list[Job]:

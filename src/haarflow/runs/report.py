@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from haarflow.errors import Refusal
-from haarflow.runs import discovery, judge, ledger, style
+from haarflow.runs import discovery, judge, ledger, overview, style
+from haarflow.runs.experiment import Panel
 from haarflow.runs.words import evidence, number, reason
 
 NAME = "report.html"
@@ -52,27 +54,50 @@ def write(out: Path, sections: list[Section], missing: Mapping[str, str] | None 
 def page(sections: list[Section], missing: Mapping[str, str]) -> str:
     """The whole page; `missing` says why some experiments have no record."""
     sections = sorted(sections, key=lambda part: (part.record.group, part.record.experiment, part.record.digest))
+    families = [list(parts) for _, parts in groupby(sections, key=lambda part: part.record.experiment)]
     verdicts = [holds for part in sections for holds in part.record.verdicts.values()]
     problems = "".join(f'<p class="problem">{_prose(name)}: {_prose(why)}</p>' for name, why in missing.items())
     body = [
         f"<h1>{_headline(verdicts)}</h1>",
-        f'<p class="lead">{_lead(sections, verdicts)}</p>{problems}',
-        verdict_table(sections),
-        *(part.html for part in sections),
+        f'<p class="lead">{_lead(families, verdicts)}</p>{problems}',
+        verdict_table(families),
+        *(_alone(parts[0]) if len(parts) == 1 else _together(parts) for parts in families),
         "<footer>Made from the records beside this file; each number is recomputed by its command.</footer>",
     ]
     return _frame("".join(body))
 
 
-def verdict_table(sections: list[Section]) -> str:
+def verdict_table(families: list[list[Section]]) -> str:
     """Every claim, its verdict, the number it rests on, and the seconds its experiment took."""
     rows, heading = [], None
-    for part in sections:
-        if part.record.group != heading:
-            heading = part.record.group
+    for parts in families:
+        records = [part.record for part in parts]
+        if records[0].group != heading:
+            heading = records[0].group
             rows.append(f'<tr class="heading"><td colspan="5">{escape(heading)}</td></tr>')
-        rows += _verdict_rows(part.record)
+        rows += _verdict_rows(records)
     return _grid(["experiment", "claim", "verdict"], ["number", "seconds"], rows)
+
+
+def _alone(part: Section) -> str:
+    """The section of an experiment with one record."""
+    return f'<section id="{_anchor([part.record])}">{_heading(_title(part.record), [part.record])}{part.html}</section>'
+
+
+def _together(parts: list[Section]) -> str:
+    """An experiment with several records: how its numbers go with the settings that differ, then each run, folded."""
+    records = [part.record for part in parts]
+    names = overview.varied(records)
+    runs = []
+    for part in sorted(parts, key=lambda part: overview.order(part.record, names)):
+        words = f"{escape(overview.label(part.record, names))} {_tally([part.record])}"
+        body = f'<div id="{_anchor([part.record])}">{part.html}</div>'
+        runs.append(f"<details><summary>{words}</summary>{body}</details>")
+    panel = overview.panel(records)
+    drawn = _figure(panel, style.render(panel, "-".join(part.record.digest for part in parts)))
+    heading = _heading(f"{_title(records[0])}: {len(records)} runs", records)
+    claim = f'<p class="claim">{_prose(records[0].claim)}</p>'
+    return f'<section id="{_anchor(records)}">{heading}{claim}{drawn}<h3>Runs</h3>{"".join(runs)}</section>'
 
 
 def section(record: ledger.Record) -> Section:
@@ -82,13 +107,11 @@ def section(record: ledger.Record) -> Section:
     source = f'<p class="quiet">Source: {_prose(facts["source"])}</p>' if facts["source"] else ""
     notes = "".join(f'<p class="quiet">{_prose(words)}</p>' for words in facts["notes"].split("\n\n") if words)
     html = [
-        f'<section id="{_anchor(record)}">',
-        f'<div class="title"><h2>{escape(_title(record))}</h2>{_tally(record)}</div>',
         f'<p class="claim">{_prose(facts["claim"])}</p>{source}{notes}{_verdicts(record)}{figures}',
         f"<h3>Command</h3><pre>{escape(facts['command'])}</pre>",
         f'<div class="facts"><div><h3>Numbers</h3>{_table(facts["figures"])}</div>',
         f"<div><h3>Config</h3>{_table({**facts['config'], 'seed': facts['seed']})}</div></div>",
-        f'<h3>Made with</h3><p class="quiet">{_made_with(record)}</p></section>',
+        f'<h3>Made with</h3><p class="quiet">{_made_with(record)}</p>',
     ]
     return Section(record, "".join(html), tuple(complaints))
 
@@ -116,13 +139,17 @@ def _figures(record: ledger.Record) -> tuple[str, list[str]]:
             html, words = _undrawn(record, f"{panel.title!r}", error)
             complaints += words
         else:
-            label = escape(panel.title, quote=True)
-            caption = f"<figcaption><b>{_prose(panel.title)}.</b> {_prose(panel.caption)}</figcaption>"
-            width = f"max-width: {panel.size[0] * PIXELS_PER_INCH:.0f}px"
-            drawn = f'<div role="img" aria-label="{label}" style="{width}">{picture}</div>'
-            html = f"<figure>{drawn}{caption}</figure>"
+            html = _figure(panel, picture)
         pictures.append(html)
     return "".join(pictures), complaints
+
+
+def _figure(panel: Panel, picture: str) -> str:
+    """A picture with its caption."""
+    label = escape(panel.title, quote=True)
+    caption = f"<figcaption><b>{_prose(panel.title)}.</b> {_prose(panel.caption)}</figcaption>"
+    width = f"max-width: {panel.size[0] * PIXELS_PER_INCH:.0f}px"
+    return f'<figure><div role="img" aria-label="{label}" style="{width}">{picture}</div>{caption}</figure>'
 
 
 def _picture(panel: Any, salt: str) -> str:
@@ -145,12 +172,12 @@ def _headline(verdicts: list[bool]) -> str:
     return f"{sum(verdicts)} of {len(verdicts)} claims hold"
 
 
-def _lead(sections: list[Section], verdicts: list[bool]) -> str:
-    count = len(sections)
-    seconds = math.fsum(sum(part.record.seconds.values()) for part in sections)
+def _lead(families: list[list[Section]], verdicts: list[bool]) -> str:
+    count, runs = len(families), sum(map(len, families))
+    seconds = math.fsum(sum(part.record.seconds.values()) for parts in families for part in parts)
     failing = len(verdicts) - sum(verdicts)
     why = " Each verdict that fails is explained by its number." if failing else ""
-    counted = f"{count} experiment{'s' * (count != 1)}"
+    counted = f"{count} experiment{'s' * (count != 1)}" + f" in {runs} runs" * (runs > count)
     return f"{counted}, computed in {_duration(seconds)} of worker time, in float64.{why}"
 
 
@@ -160,18 +187,41 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
-def _verdict_rows(record: ledger.Record) -> list[str]:
+def _verdict_rows(records: list[ledger.Record]) -> list[str]:
+    """A row for each claim of an experiment, over all its records."""
     rows = []
-    for order, (claim, holds) in enumerate(record.verdicts.items()):
-        first = order == 0
-        name = f'<a href="#{_anchor(record)}">{escape(record.experiment)}</a>' if first else ""
-        seconds = f"{sum(record.seconds.values()):.1f}" if first else ""
-        why = "" if holds else f'<span class="why">{_prose(reason(record, claim))}</span>'
+    for order, claim in enumerate(dict.fromkeys(claim for record in records for claim in record.verdicts)):
+        judged = [record for record in records if claim in record.verdicts]
+        name = f'<a href="#{_anchor(records)}">{escape(records[0].experiment)}</a>' if order == 0 else ""
+        seconds = f"{math.fsum(sum(record.seconds.values()) for record in records):.1f}" if order == 0 else ""
+        failing = [record for record in judged if not record.verdicts[claim]]
+        why = f'<span class="why">{_prose(_why(records, failing, claim))}</span>' if failing else ""
+        badge = _badge(not failing) if len(judged) == 1 else _count(len(judged) - len(failing), len(judged))
         rows.append(
-            f'<tr><td class="name">{name}</td><td>{_prose(claim)}{why}</td><td>{_badge(holds)}</td>'
-            f'<td class="number">{_minus(evidence(record, claim))}</td><td class="number">{seconds}</td></tr>'
+            f'<tr><td class="name">{name}</td><td>{_prose(claim)}{why}</td><td>{badge}</td>'
+            f'<td class="number">{_minus(_range(judged, claim))}</td><td class="number">{seconds}</td></tr>'
         )
     return rows
+
+
+def _why(records: list[ledger.Record], failing: list[ledger.Record], claim: str) -> str:
+    """The number behind a verdict that fails; of several runs, which they are and the first of them."""
+    if len(records) == 1:
+        return reason(failing[0], claim)
+    names = overview.varied(records)
+    failing = sorted(failing, key=lambda record: overview.order(record, names))
+    more = f", and {len(failing) - 1} more" if len(failing) > 1 else ""
+    return f"{overview.label(failing[0], names)}: {reason(failing[0], claim)}{more}"
+
+
+def _range(records: list[ledger.Record], claim: str) -> str:
+    """The number behind a verdict, or the smallest and the largest of several runs."""
+    known = [record.evidence[claim]["value"] for record in records if claim in record.evidence]
+    numbers = sorted(value for value in known if value is not None)
+    if len(records) == 1 or len(numbers) < 2:
+        return evidence(records[0], claim)
+    ends = dict.fromkeys(number(value) for value in (numbers[0], numbers[-1]))
+    return " … ".join(ends)
 
 
 def _verdicts(record: ledger.Record) -> str:
@@ -217,8 +267,16 @@ def _made_with(record: ledger.Record) -> str:
     )
 
 
-def _tally(record: ledger.Record) -> str:
-    holding, total = sum(record.verdicts.values()), len(record.verdicts)
+def _heading(title: str, records: list[ledger.Record]) -> str:
+    return f'<div class="title"><h2>{escape(title)}</h2>{_tally(records)}</div>'
+
+
+def _tally(records: list[ledger.Record]) -> str:
+    verdicts = [holds for record in records for holds in record.verdicts.values()]
+    return _count(sum(verdicts), len(verdicts))
+
+
+def _count(holding: int, total: int) -> str:
     words = "holds" if holding == total else "fails" if total == 1 else f"{holding} of {total} hold"
     return f'<span class="badge {"holds" if holding == total else "fails"}">{words}</span>'
 
@@ -231,8 +289,9 @@ def _problem(words: str) -> str:
     return f'<p class="problem">{_prose(words)}</p>'
 
 
-def _anchor(record: ledger.Record) -> str:
-    return f"{record.experiment}-{record.digest}"
+def _anchor(records: list[ledger.Record]) -> str:
+    """Where a record, or an experiment with several of them, stands on the page."""
+    return f"{records[0].experiment}-{records[0].digest if len(records) == 1 else 'all'}"
 
 
 def _title(record: ledger.Record) -> str:

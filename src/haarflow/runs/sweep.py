@@ -1,6 +1,7 @@
 """Many experiments through a few workers: parts first come first served, finished ones never run again."""
 
 import contextlib
+import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -8,8 +9,9 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from haarflow.doors import Least, Most, Natural, door
 from haarflow.errors import Refusal
 from haarflow.files import tidy_leftovers
 from haarflow.runs import cost, judge, ledger, machine, report, workers
@@ -46,7 +48,11 @@ class Job:
     @cached_property
     def parts(self) -> list[str]:
         """The names of the pieces of the work."""
-        found = self.experiment.parts()
+        try:
+            found = self.experiment.parts()
+        except Exception as error:
+            words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            raise Refusal(f"The parts of {self.name} are a list of different names; parts() raised {words}.") from error
         words = isinstance(found, list) and all(isinstance(part, str) for part in found)
         if not words or len(set(found)) != len(found) or not found:
             raise Refusal(f"The parts of {self.name} are a list of different names, at least one; got {found!r:.200}.")
@@ -91,6 +97,7 @@ def sweep(
     watch = watch or Silent()
     outcomes: dict[str, Outcome] = {}
     machine.open_files(len(jobs))
+    workers.refuse_too_many(count)
     for out in {job.home.parents[1] for job in jobs}:
         tidy_leftovers(out / report.NAME)
 
@@ -106,10 +113,11 @@ def sweep(
             try:
                 record = None if job.force else _recorded(job)
                 if record is None:
+                    job.parts  # noqa: B018  refused before anything is made
                     stack.enter_context(ledger.lock(job.home, lambda job=job: watch.note(_busy(job))))
                     record = _begin(job, watch)
             except Refusal as problem:
-                ended(job, str(problem), problem=problem)
+                ended(job, "refused", problem=problem)
                 continue
             job.recorded = record is not None
             if record and draw:
@@ -211,12 +219,13 @@ def _death(tasks: list[tuple[Job, str | None]]) -> str:
     )
 
 
+@door
 def run(
     experiment: Experiment,
     *,
-    seed: int = 0,
-    out: Any = "results",
-    count: int = workers.WORKERS,
+    seed: Annotated[int, Least(0), Most(2**63 - 1)] = 0,
+    out: str | os.PathLike = "results",
+    count: Natural = workers.WORKERS,
     force: bool = False,
 ) -> ledger.Record:
     """The record of one experiment, run now unless it exists; a sentence is raised if it cannot be made."""

@@ -82,16 +82,20 @@ def print_sweep(outcomes: list[Any]) -> None:
     """Print one line for each run of a sweep: its settings, how many claims hold, and its first numbers."""
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("run", "claims", "numbers", box=None, pad_edge=False)
+    name = outcomes[0].name.partition(" ")[0]
+    table = Table(
+        Column(f"runs of {name}", no_wrap=True), Column("claims", no_wrap=True), "numbers", box=None, pad_edge=False
+    )
     for outcome in outcomes:
+        run = escape(outcome.name.removeprefix(f"{name} "))
         if outcome.record is None:
-            table.add_row(escape(outcome.name), "[bold red]no record[/bold red]", "")
+            table.add_row(run, "[bold red]no record[/bold red]", "")
             continue
         verdicts, figures = outcome.record.verdicts, list(outcome.record.figures.items())[:4]
         colour = "green" if outcome.record.holds else "bold red"
         numbers = ", ".join(f"{name} = {number(value)}" for name, value in figures)
         held = f"[{colour}]{sum(verdicts.values())} of {len(verdicts)} hold[/{colour}]"
-        table.add_row(escape(outcome.name), held, escape(numbers))
+        table.add_row(run, held, escape(numbers))
     Console(highlight=False).print(table)

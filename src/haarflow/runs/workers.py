@@ -14,10 +14,12 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from haarflow.doors import in_bytes, machine_memory, said
 from haarflow.errors import Refusal
 from haarflow.runs import machine, progress
 
 WORKERS = 2
+AT_REST = 3e8  # bytes of a worker that has loaded its libraries and nothing else
 
 
 class Stopped(RuntimeError):
@@ -46,8 +48,8 @@ def compute(name: str, config: str, seed: int, part: str) -> tuple[dict[str, Any
     with machine.Stopwatch() as watch:
         experiment = discovery.load(name).model_validate_json(config)
         found = experiment.run(jax.random.key(seed), part)
-        if not isinstance(found, Mapping):
-            raise Refusal(f"run(key, part) gives arrays by name; for {part!r} it gave {type(found).__name__}.")
+        if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
+            raise Refusal(f"run(key, part) gives a dictionary of arrays by name; for {part!r} it gave {said(found)}.")
         arrays = {key: _plain(value) for key, value in found.items()}
     made = {"versions": machine.versions(), "code": source(type(experiment)).computes}
     return arrays, {"seconds": watch.seconds, "memory": machine.peak_memory(), **made}
@@ -84,7 +86,7 @@ def _guard(name: str, part: str, home: Path):
         yield
     except Refusal as refusal:
         raise Refusal(f"{name}: {refusal}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise stopped(name, part, home, type(error).__name__, str(error), traceback.format_exc()) from None
 
 
@@ -94,7 +96,7 @@ def stopped(name: str, part: str, home: Path, kind: str, words: str, trace: str)
 
     path = home / "failure.txt"
     ledger.write(path, trace.encode())
-    words = " ".join(words.split())[:200]
+    words = " ".join(words.split())[:200].rstrip(".")
     return Stopped(
         f"The experiment {name} stopped in {part!r} with {kind}: {words or 'no words'}. "
         f"The traceback is in {path}; mend the cause and give the same command again."
@@ -112,6 +114,15 @@ class Inline(Executor):
         except Exception as error:
             future.set_exception(error)
         return future
+
+
+def refuse_too_many(count: int) -> None:
+    """Refuse a number of workers that would not fit into memory, before any has begun."""
+    if count > WORKERS and count * AT_REST > machine_memory():
+        raise Refusal(
+            f"The workers of a run fit into memory, {in_bytes(float(machine_memory()))}; {count} of them would need "
+            f"{in_bytes(count * AT_REST)} before they compute anything. Write --workers {os.cpu_count() or WORKERS}."
+        )
 
 
 class Crew:
