@@ -102,10 +102,10 @@ def test_the_work_is_the_product_of_what_grows():
 
 
 def test_an_hour_is_the_border_of_an_experiment_without_a_larger_mode():
-    cost.refuse_unless_affordable(Own(count=5900))
+    cost.refuse_unless_affordable(Own(count=350_000))
     with pytest.raises(Refusal, match="test-cost takes at most an hour.* about 61 minutes, most of all by 'count'"):
-        cost.refuse_unless_affordable(Own(count=6100))
-    cost.refuse_unless_affordable(Own(count=6100), force=True)
+        cost.refuse_unless_affordable(Own(count=366_000))
+    cost.refuse_unless_affordable(Own(count=366_000), force=True)
     cost.refuse_unless_affordable(Own(count=0, share=1e300))
     with pytest.raises(Refusal, match="years, most of all by 'weights'"):
         cost.refuse_unless_affordable(Own(weights={"a": 10**400}))

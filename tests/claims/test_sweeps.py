@@ -14,7 +14,7 @@ import pytest
 
 from haarflow.cli import answer
 from haarflow.errors import Refusal
-from haarflow.runs import cluster, discovery, ledger, machine, plan
+from haarflow.runs import cluster, discovery, ledger, machine, overview, plan
 from haarflow.runs.source import source
 
 TESTS = Path(__file__).parents[1]
@@ -100,6 +100,74 @@ def test_a_sweep_leaves_ordinary_records_and_a_report_and_resumes(written, tmp_p
     alone = ["run", "coin-mean", "--full", "--set", "repetitions=5", "--set", "sizes=[10, 100]", "--set", "coin=bent"]
     assert answer([*alone, "--seed", "3", "--workers", "0", "--out", str(tmp_path / "alone")]) in (0, 1)
     assert records(tmp_path / "alone").items() <= first.items()
+
+
+def test_the_report_of_a_sweep_labels_sorts_and_draws_by_what_was_swept(written, tmp_path):
+    text = 'experiment = "coin-mean"\nseeds = [1, 0]\n[set]\nsizes = [10, 100]\n'
+    text += "[sweep]\nscale = [30.0, 1.0]\nrepetitions = [20, 5, 10]\n"
+    assert answer(["sweep", str(written(text)), "--workers", "0", "--out", str(tmp_path / "out")]) in (0, 1)
+    page = (tmp_path / "out" / "report.html").read_text()
+    titles = re.findall(r"<summary>(.*?) <span", page)
+    assert titles == [f"repetitions = {r}, scale = {s}" for r in (5, 20) for s in (1, 30)]
+    assert re.findall(r"<h2>(.*?)</h2>", page) == ["Coin mean: 4 runs"]
+    assert (
+        "<b>The numbers over repetitions.</b> Each number of the records over repetitions, a line for each scale"
+        in page
+    )
+    assert page.count("the errors are below 10</td>") + page.count("the errors are below 10<span") == 1 + 4
+    assert "1 experiment in 4 runs" in page
+    assert len(set(re.findall(r'id="(coin-mean-[^"]+)"', page))) == 5
+    assert set(re.findall(r'href="#(coin-mean-[^"]+)"', page)) == {"coin-mean-all"}
+
+
+def record(config, figures, seed=0, **verdicts):
+    """A record as the overview sees it."""
+    facts = {"config": config, "seed": seed, "version": 1, "figures": figures, "verdicts": verdicts or {"holds": True}}
+    return ledger.Record(Path(), facts, {})
+
+
+def test_what_tells_records_apart_is_no_more_than_needed():
+    grid = [
+        record({"n": n, "dt": 1 / n, "how": how, "same": 1}, {}, seed)
+        for n in (9, 80)
+        for how in "ab"
+        for seed in (0, 1)
+    ]
+    assert overview.varied(grid) == ["n", "how", "seed"]
+    assert overview.label(grid[-1], ["n", "how", "seed"]) == "n = 80, how = b, seed = 1"
+    assert sorted([*grid[4:], *grid[:4]], key=lambda one: overview.order(one, ["n", "how", "seed"])) == grid
+    assert overview.varied([record({"a": {"b": 1}}, {}), record({"a": {"b": 2}}, {})]) == ["a.b"]
+    assert overview.varied([record({"a": 1}, {}), record({"a": 1}, {})]) == []
+
+
+@pytest.mark.parametrize(
+    ("records", "across", "lines"),
+    [
+        ([record({"n": n}, {"x": n / 2, "y": None}) for n in (3, 1, 2)], "n", {"": [(1, 0.5), (2, 1), (3, 1.5)]}),
+        ([record({"how": how}, {"x": 1.0}) for how in ("none", "fault")], "how", {"": [(0, 1), (1, 1)]}),
+        ([record({}, {"x": float(seed)}, seed) for seed in (4, 2)], "seed", {"": [(0, 2), (1, 4)]}),
+        (
+            [record({"n": n, "how": how}, {"x": n + seed}, seed) for n in (1, 2) for how in "ab" for seed in (0, 1)],
+            "n",
+            {"how = a": [(1, 1.5), (2, 2.5)], "how = b": [(1, 1.5), (2, 2.5)]},
+        ),
+        ([record({"n": [n, 5]}, {"x": 1.0, "odd $a_b": 2.0}) for n in (2, 1)], "n", {"": [(0, 1), (1, 1)]}),
+    ],
+    ids=["numbers", "words", "seeds", "lines", "lists"],
+)
+def test_numbers_are_drawn_along_the_swept_setting(records, across, lines):
+    from matplotlib.figure import Figure
+
+    panel, figure = overview.panel(records), Figure(layout="constrained")
+    panel.draw(figure)
+    assert panel.title == f"The numbers over {across}"
+    shown = {axis.get_title(): axis for axis in figure.axes if axis.get_visible()}
+    assert set(shown) >= {"claims that hold", "x"}
+    assert "y" not in shown
+    drawn = [line for line in shown["x"].lines if line.get_marker() != "."]
+    named = {re.sub(r"^_child\d+$", "", line.get_label()): line.get_xydata() for line in drawn}
+    assert {name: [tuple(point) for point in points] for name, points in named.items()} == lines
+    figure.draw_without_rendering()
 
 
 @pytest.mark.parametrize(("hard", "code"), [(4096, 1), (100, 2)])

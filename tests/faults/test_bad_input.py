@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from haarflow.cli import answer
+from haarflow.errors import Refusal
 from haarflow.runs import discovery, ledger, machine, sweep
 from haarflow.runs.source import source
 
@@ -258,3 +259,112 @@ def test_the_json_of_a_failing_run_is_clean(tmp_path, capsys):
     words = ["run", "broken", "--json", "--workers", "0", "--out", str(tmp_path)]
     assert answer(words) == 1
     assert json.loads(capsys.readouterr().out)["verdicts"] == {"x stays below 0.5": False, "pigs fly": False}
+
+
+ODD = '''
+from haarflow.runs.experiment import Count, Experiment
+
+class Odd(Experiment):
+    """Odd."""
+
+    {}
+
+    def run(self, key, part):
+        return {{"x": 1.0}}
+
+    def verdict(self, data):
+        return {{"it holds": True}}
+
+    {}
+'''
+
+
+@pytest.mark.parametrize(
+    ("setting", "method", "sentence"),
+    [
+        ("n: Count = 0", "", "odd, setting 'n': input should be greater than or equal to 1; got 0."),
+        ("n: int", "", "odd, setting 'n': it has no default and must be given. Write `--set n=...`."),
+        ("", "def parts(self): return []", "The parts of odd are a list of different names, at least one; got []."),
+        ("", "def parts(self): return ['a', 'a']", "The parts of odd are a list of different names"),
+        ("", "def parts(self): return 3", "at least one; got 3."),
+        ("", "def parts(self): raise KeyError('no')", "parts() raised KeyError: 'no'."),
+        (
+            "",
+            "def run(self, key, part): return None",
+            "odd: run(key, part) gives a dictionary of arrays by name; for 'all'",
+        ),
+        (
+            "",
+            "def run(self, key, part): return {1: 2}",
+            "gives a dictionary of arrays by name; for 'all' it gave a dict of 1.",
+        ),
+        (
+            "",
+            "def gather(self, pieces): return None",
+            "odd: gather(pieces) gives a dictionary with names in words; got None.",
+        ),
+        (
+            "",
+            "quick = classmethod(lambda cls: None)",
+            "quick() of odd gives the experiment in that mode; got NoneType.",
+        ),
+        ("seconds = 'long'", "", "The seconds of odd is a finite number; got 'long'."),
+    ],
+)
+def test_an_odd_experiment_is_refused_in_a_sentence(refused, tmp_path, monkeypatch, setting, method, sentence):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "odd.py").write_text(ODD.format(setting, method))
+    monkeypatch.setenv(discovery.EXTRA, str(tmp_path / "mine"))
+    assert sentence in refused("run", "odd", "--workers", "0", "--out", tmp_path / "out")
+    assert not list(tmp_path.rglob("record.json"))
+
+
+def test_a_setting_without_a_default_may_be_given(tmp_path, monkeypatch):
+    (tmp_path / "odd.py").write_text(ODD.format("n: int", ""))
+    monkeypatch.setenv(discovery.EXTRA, str(tmp_path))
+    assert answer(["run", "odd", "--set", "n=3", "--workers", "0", "--out", str(tmp_path / "out")]) == 0
+    (home,) = ledger.find_records(tmp_path / "out")
+    assert ledger.read(home).command == "haarflow run odd --quick --set n=3 --seed 0"
+
+
+@pytest.mark.parametrize("count", ["0", "1"])
+def test_an_experiment_that_exits_gets_a_sentence(refused, tmp_path, monkeypatch, count):
+    (tmp_path / "odd.py").write_text(ODD.format("", "def run(self, key, part): raise SystemExit(0)"))
+    monkeypatch.setenv(discovery.EXTRA, str(tmp_path))
+    sentence = refused("run", "odd", "--workers", count, "--out", tmp_path / "out", code=3)
+    assert "The experiment odd stopped in 'all' with SystemExit: 0. The traceback is in" in sentence
+
+
+def test_an_experiment_file_that_exits_when_imported(refused, tmp_path, monkeypatch):
+    (tmp_path / "odd.py").write_text(f"raise SystemExit('two\\nlines')\n{ODD.format('', '')}")
+    monkeypatch.setenv(discovery.EXTRA, str(tmp_path))
+    assert "odd.py cannot be imported (SystemExit: two lines)." in refused("run", "odd")
+
+
+def test_a_refusal_is_said_once(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert answer(["run", "coin-mean", "--workers", "0", "--out", str(tmp_path / "file")]) == 2
+    assert capsys.readouterr().err.count("Choose another folder with --out.") == 1
+
+
+def test_more_workers_than_memory(refused, tmp_path):
+    sentence = refused("run", "coin-mean", "--workers", "100000", "--out", tmp_path / "out")
+    assert "100000 of them would need 30 TB before they compute anything. Write --workers" in sentence
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"seed": -1}, "run's seed is a whole number >= 0"),
+        ({"seed": 1.5}, "run's seed is a whole number; got 1.5"),
+        ({"seed": "one"}, "run's seed is a whole number; got 'one'"),
+        ({"seed": 2**63}, "run's seed is a whole number >= 0 and <= 9.22337e"),
+        ({"count": -1}, "run's count is a whole number >= 0; got -1"),
+        ({"out": 3}, "run's out is a word or a PathLike; got 3"),
+    ],
+)
+def test_runs_from_python_are_refused_in_a_sentence(tmp_path, options, sentence):
+    with pytest.raises(Refusal, match=sentence):
+        sweep.run(discovery.load("coin-mean")(), **{"count": 0, "out": tmp_path / "out", **options})
+    assert not (tmp_path / "out").exists()

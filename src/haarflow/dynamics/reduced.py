@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from haarflow.algebra.reps import trivial
-from haarflow.doors import Above, Count, Least, Most, Positive, door, refuse_unless_affordable
+from haarflow.doors import Above, Count, Least, Most, Positive, door
 from haarflow.dynamics.doubles import doubled
 from haarflow.dynamics.limits import Pairwise, optimality_gap
 from haarflow.errors import Refusal
@@ -32,6 +32,7 @@ from haarflow.learning.sphere import Nodes, angle_quadrature, length, relu_kerne
 from haarflow.measures.clouds import Cloud
 from haarflow.models.kernels import arc
 from haarflow.models.units import Custom
+from haarflow.values import refuse_unless_affordable
 
 
 class Taught(eqx.Module):

@@ -37,6 +37,7 @@ class Clouds(Experiment):
     """
 
     tour_included: ClassVar[bool] = True
+    seconds: ClassVar[float] = 3.0
 
     particles: Count = 100
     alpha: Positive = 50.0

@@ -71,6 +71,7 @@ class Clt(Experiment):
     """
 
     group: ClassVar[str] = "dynamics"
+    seconds: ClassVar[float] = 17.0
 
     repetitions: Count = 4000
     sizes: Sizes = (200, 400, JUDGED, 1600)

@@ -1,6 +1,6 @@
 """Discovery of the equivariant architecture from data alone: how often it is right, and where it fails."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import jax
 import numpy as np
@@ -55,6 +55,8 @@ class Discovery(Experiment):
     The field `fault` plants a mistake on purpose: `arbitrary teacher` breaks the symmetry of the published
     example, and `same half` judges a direction by the replicates that proposed it.
     """
+
+    seconds: ClassVar[float] = 24.0
 
     example_runs: Count = 20
     small_runs: Count = 6

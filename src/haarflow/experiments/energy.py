@@ -63,6 +63,7 @@ class Energy(Experiment):
     """
 
     group: ClassVar[str] = "dynamics"
+    seconds: ClassVar[float] = 2.0
 
     atoms: Count = 9
     samples: Count = 7

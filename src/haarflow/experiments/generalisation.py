@@ -84,6 +84,7 @@ class Generalisation(Experiment):
     """
 
     group: ClassVar[str] = "dynamics"
+    seconds: ClassVar[float] = 7.0
 
     sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (64, 144, 400, 1024)
     widths: Annotated[tuple[Count, ...], Field(min_length=2)] = (2, 5, 20, 80)

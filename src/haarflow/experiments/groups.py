@@ -1,6 +1,6 @@
 """The identities and the statements about training, for finite groups and for all rotations of plane and space."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -76,6 +76,8 @@ class Groups(Experiment):
     to see the verdicts fail: `unclosed data` loses one image of one sample, `too few turns` averages SO(2) over two
     rotations and SO(3) over quarter turns about one axis.
     """
+
+    seconds: ClassVar[float] = 6.0
 
     atoms: Count = 5
     samples: Count = 4

@@ -50,6 +50,7 @@ class Identities(Experiment):
     """
 
     tour_included: ClassVar[bool] = True
+    seconds: ClassVar[float] = 2.0
 
     atoms: Count = 7
     samples: Count = 5

@@ -59,6 +59,7 @@ class Langevin(Experiment):
     """
 
     group: ClassVar[str] = "dynamics"
+    seconds: ClassVar[float] = 27.0
 
     tau: Positive = 0.3
     temperature: Positive = 0.2

@@ -70,6 +70,7 @@ class LazyActive(Experiment):
     """
 
     group: ClassVar[str] = "dynamics"
+    seconds: ClassVar[float] = 23.0
 
     d: Count = 10
     n: Count = 60

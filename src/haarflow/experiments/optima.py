@@ -62,6 +62,7 @@ class Optima(Experiment):
     """
 
     tour_included: ClassVar[bool] = True
+    seconds: ClassVar[float] = 6.0
 
     orbits: Count = 40
     samples: Count = 25

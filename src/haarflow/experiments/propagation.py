@@ -66,6 +66,7 @@ class Propagation(Experiment):
     """
 
     group: ClassVar[str] = "dynamics"
+    seconds: ClassVar[float] = 12.0
 
     widths: Sizes = (100, 200, 400, 800, 1600)
     steps: Steps = (0.00025, 0.0005, 0.001, 0.002)

@@ -59,6 +59,7 @@ class Proximal(Experiment):
     """
 
     group: ClassVar[str] = "dynamics"
+    seconds: ClassVar[float] = 4.0
 
     temperature: Positive = 0.2
     horizon: Positive = 0.8

@@ -1,7 +1,7 @@
 """Measured exponents in the number of particles, the step and the batch, over units and optimisers."""
 
 from functools import cache
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 import equinox as eqx
 import jax
@@ -82,6 +82,8 @@ class Rates(Experiment):
     each. To compile less, a batch smaller than the largest is repeated up to its size, which is the same mean, and a
     cloud of fewer than 64 particles has others beside it without mass.
     """
+
+    seconds: ClassVar[float] = 21.0
 
     settings: Annotated[tuple[Setting, ...], Field(min_length=1)] = (
         "sigmoid SGD",

@@ -61,6 +61,7 @@ class Reduced(Experiment):
     """
 
     group: ClassVar[str] = "dynamics"
+    seconds: ClassVar[float] = 25.0
 
     d: Count = 40
     width: Annotated[int, Field(ge=4, multiple_of=4)] = 1600

@@ -1,6 +1,6 @@
 """Training from a strongly invariant start: who stays on the fixed space, who leaves it, and how fast."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import equinox as eqx
 import jax
@@ -52,6 +52,8 @@ class StrongInvariance(Experiment):
     s and B to about 0.05. The law is the leading order in s. At N = 100, where s = 0.5, W2² lies a third above it,
     which makes the fitted slope in N steeper than −1 by about 0.07; the slopes in s and B are fitted from s = 1/8 down.
     """
+
+    seconds: ClassVar[float] = 47.0
 
     sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (5, 10, 50, 100)
     repetitions: Count = 10

@@ -51,6 +51,7 @@ class WeakInvariance(Experiment):
     """
 
     tour_included: ClassVar[bool] = True
+    seconds: ClassVar[float] = 81.0
 
     sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (100, 500, 1000)
     repetitions: Count = 60

@@ -131,5 +131,9 @@ def _sentence(kind: type[Experiment], error: ValidationError) -> str:
     got = json.dumps(first["input"], default=str)
     field = kind.model_fields.get(key)
     usual = field.get_default(call_default_factory=True) if field and not field.is_required() else None
-    advice = f" Write for example `--set {key}={toml(json.loads(json.dumps(usual)))}`." if usual is not None else ""
+    advice = (
+        f" Write for example `--set {key}={toml(json.loads(json.dumps(usual)))}`."
+        if usual is not None and usual != first["input"]
+        else ""
+    )
     return f"{kind.name}, setting {key!r}: {rule[0].lower()}{rule[1:]}; got {got[:80]}.{advice}{more}"

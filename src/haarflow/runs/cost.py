@@ -1,10 +1,10 @@
 """What a run would cost, told before any of it is done.
 
 The work is taken to grow in proportion to every whole number among the settings (a list counts by its sum), to every
-`Horizon` and to one over every `Step`; the quick mode is taken as a minute (those of the library run for 2 to 81
-seconds on two cores). That is rough, and enough to tell an hour from a century. What takes more than an hour, and more
-than the largest of the published modes, is asked for with --force; so is what needs more than half of the machine's
-memory at one number for each.
+`Horizon` and to one over every `Step`, from the `seconds` that the experiment states for its quick mode. That is
+rough, and enough to tell an hour from a century. What takes more than an hour, and more than the largest of the
+published modes, is asked for with --force; so is what needs more than half of the machine's memory at one number for
+each.
 """
 
 import math
@@ -13,12 +13,16 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel
 
+<<<<<<< HEAD
+=======
+from haarflow.values import in_bytes, machine_memory, real
+>>>>>>> runs
 from haarflow.errors import Refusal
 from haarflow.runs.config import MODES, of_mode
 from haarflow.runs.experiment import Experiment, Work
 from haarflow.values import in_bytes, machine_memory
 
-QUICK, HOUR, YEAR = 60.0, 3600.0, 365.25 * 24 * 3600.0  # seconds
+HOUR, YEAR = 3600.0, 365.25 * 24 * 3600.0  # seconds
 MOST = 10**15  # of anything, at any cost: at a nanosecond each this is eleven days
 INSTEAD = "Write less, or give --force."
 
@@ -45,7 +49,11 @@ def refuse_unless_affordable(experiment: Experiment, *, force: bool = False) -> 
     modes = {mode: made for mode in MODES if (made := of_mode(type(experiment), mode)) is not None}
     published = [settings(made) for made in modes.values()]
     usual = _work(settings(modes["quick"])) if "quick" in modes else _work(sizes)
+<<<<<<< HEAD
     seconds = math.log(QUICK) + _work(sizes) - usual
+=======
+    seconds = math.log(max(real(f"The seconds of {experiment.name}", experiment.seconds), 1e-9)) + _work(sizes) - usual
+>>>>>>> runs
     if seconds > math.log(HOUR) and _work(sizes) > max(map(_work, published)) + 1e-9:
         blamed = max(sizes, key=lambda name: sizes[name].work - max(mode[name].work for mode in published))
         raise Refusal(

@@ -119,6 +119,9 @@ class Experiment(BaseModel):
     group: ClassVar[str] = "symmetry"
     tour_included: ClassVar[bool] = False
     version: ClassVar[int] = 1  # raise it when the same config should give new records
+    seconds: ClassVar[float] = (
+        1.0  # that its quick mode runs on one core, compiling apart; what a run costs rests on it
+    )
 
     def __init_subclass__(cls, **options: Any):
         """Name the experiment after its file."""

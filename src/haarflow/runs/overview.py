@@ -9,7 +9,11 @@ from haarflow.runs.experiment import Panel
 from haarflow.runs.ledger import Record
 from haarflow.runs.words import number
 
+<<<<<<< HEAD
 SHOWN, COLUMNS, SERIES = 11, 3, 10  # numbers in the picture beside the tally, axes in a row, colours
+=======
+SHOWN, NAMED, COLUMNS, FEW = 11, 20, 3, 6  # numbers, lines named, axes in a row, values named
+>>>>>>> runs
 
 
 def varied(records: Sequence[Record]) -> list[str]:
@@ -67,11 +71,20 @@ def panel(records: Sequence[Record]) -> Panel:
     names = varied(records)
     across = _swept(records, names)
     others = [name for name in names if name not in (across, "seed")]
+<<<<<<< HEAD
     shown = [name for name in _figures(records) if any(_value(record, name) is not None for record in records)]
     told = {"claims that hold": lambda record: float(sum(record.verdicts.values()))}
     told |= {name: lambda record, name=name: _value(record, name) for name in shown[:SHOWN]}
     rows = -(-len(told) // COLUMNS)
     series = _series(records, others)
+=======
+    shown = [name for name in _figures(records) if any(record.figures.get(name) is not None for record in records)]
+    told = {"claims that hold": lambda record: float(sum(record.verdicts.values()))}
+    told |= {name: lambda record, name=name: record.figures.get(name) for name in shown[:SHOWN]}
+    rows = -(-len(told) // COLUMNS)
+    series = _series(records, others)
+    across_the_page = max(1, min(4, 100 // (6 + max(len(name) for name, _ in series))))
+>>>>>>> runs
 
     def draw(figure: Any) -> None:
         axes = figure.subplots(rows, min(COLUMNS, len(told)), squeeze=False).ravel()
@@ -82,17 +95,32 @@ def panel(records: Sequence[Record]) -> Panel:
         axes[0].yaxis.get_major_locator().set_params(integer=True)
         for axis in axes[len(told) :]:
             axis.set_visible(False)
+<<<<<<< HEAD
         if others:
             handles, labels = axes[0].get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside lower left", ncols=min(len(labels), 4))
+=======
+        if others and len(series) <= NAMED:
+            figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=across_the_page)
+>>>>>>> runs
 
     words = f"Each number of the records over {across}"
     words += f", a line for each {' and '.join(others)}" if others else ""
     words += (
+<<<<<<< HEAD
         ". Small dots are runs of different seeds, lines their means" if "seed" in names and across != "seed" else ""
     )
     words += f". {len(shown) - SHOWN} more numbers are in the sections below" if len(shown) > SHOWN else ""
     return Panel(f"The numbers over {across}", f"{words}.", draw, size=(8.4, 0.7 + 2.2 * rows))
+=======
+        ". Small dots are runs of different seeds, larger marks their means"
+        if "seed" in names and across != "seed"
+        else ""
+    )
+    words += f". {len(shown) - SHOWN} more numbers are in the sections below" if len(shown) > SHOWN else ""
+    height = 0.7 + 2.2 * rows + 0.2 * (min(len(series), NAMED) // across_the_page)
+    return Panel(f"The numbers over {across}", f"{words}.", draw, size=(8.4, height))
+>>>>>>> runs
 
 
 def _swept(records: Sequence[Record], names: Sequence[str]) -> str:
@@ -117,17 +145,25 @@ def _draw(axis: Any, series: list[tuple[str, list[Record]]], across: str, read: 
     """One number along the swept setting; words and lists stand side by side in their order."""
     from haarflow.runs.style import colour, marker
 
+<<<<<<< HEAD
     values = sorted(
         {json.dumps(settings(r).get(across)) for _, rs in series for r in rs}, key=lambda v: _place(json.loads(v))
     )
     plain = all(_is_number(json.loads(value)) for value in values)
     places = {value: json.loads(value) if plain else spot for spot, value in enumerate(values)}
+=======
+    asked = {json.dumps(settings(record).get(across)) for _, records in series for record in records}
+    values = sorted((json.loads(value) for value in asked), key=_place)
+    plain = across != "seed" and all(_is_number(value) for value in values)
+    places = {json.dumps(value): value if plain else spot for spot, value in enumerate(values)}
+>>>>>>> runs
     heights = []
     for turn, (name, records) in enumerate(series):
         points: dict[float, list[float]] = {}
         for record in records:
             if (height := read(record)) is not None:
                 points.setdefault(places[json.dumps(settings(record).get(across))], []).append(height)
+<<<<<<< HEAD
         xs, paint = sorted(points), colour("", turn)
         heights += [height for x in xs for height in points[x]]
         axis.plot(
@@ -143,6 +179,24 @@ def _draw(axis: Any, series: list[tuple[str, list[Record]]], across: str, read: 
     if len(values) <= 6:
         axis.set_xticks(list(places.values()), [_words(json.loads(value)) for value in values])
         axis.minorticks_off()
+=======
+        look = {"color": colour("", turn), "linestyle": "-" if plain else "none"}
+        means = {x: math.fsum(points[x]) / len(points[x]) for x in sorted(points)}
+        axis.plot(list(means), list(means.values()), marker=marker("", turn), label=name, **look)
+        spread = [(x, height) for x in points for height in points[x] if len(points[x]) > 1]
+        if spread:
+            axis.plot(*zip(*spread, strict=True), ".", markersize=3, color=look["color"], alpha=0.6)
+        heights += [height for column in points.values() for height in column]
+    if plain and _wide(values):
+        axis.set_xscale("log")
+    if _wide(heights):
+        axis.set_yscale("log")
+    if not plain or len(values) <= FEW:
+        labels = [_words(value)[:24] for value in values]
+        tilt = {"rotation": 25, "ha": "right"} if sum(map(len, labels)) > 24 else {}
+        axis.set_xticks(list(places.values()), labels, **tilt)
+        axis.tick_params(axis="x", which="minor", bottom=False)
+>>>>>>> runs
     axis.set_xlabel(across, fontsize=8.5)
 
 
@@ -159,10 +213,13 @@ def _figures(records: Sequence[Record]) -> list[str]:
     return list(dict.fromkeys(name for record in records for name in record.figures))
 
 
+<<<<<<< HEAD
 def _value(record: Record, name: str) -> float | None:
     return record.figures.get(name)
 
 
+=======
+>>>>>>> runs
 def _claims(records: Sequence[Record]) -> int:
     return max(len(record.verdicts) for record in records)
 

@@ -1,6 +1,7 @@
 """Many experiments through a few workers: parts first come first served, finished ones never run again."""
 
 import contextlib
+import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -8,8 +9,9 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from haarflow.doors import Least, Most, Natural, door
 from haarflow.errors import Refusal
 from haarflow.files import tidy_leftovers
 from haarflow.runs import cost, judge, ledger, machine, report, workers
@@ -221,12 +223,13 @@ def _death(tasks: list[tuple[Job, str | None]]) -> str:
     )
 
 
+@door
 def run(
     experiment: Experiment,
     *,
-    seed: int = 0,
-    out: Any = "results",
-    count: int = workers.WORKERS,
+    seed: Annotated[int, Least(0), Most(2**63 - 1)] = 0,
+    out: str | os.PathLike = "results",
+    count: Natural = workers.WORKERS,
     force: bool = False,
 ) -> ledger.Record:
     """The record of one experiment, run now unless it exists; a sentence is raised if it cannot be made."""
