@@ -13,14 +13,10 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel
 
-<<<<<<< HEAD
-=======
-from haarflow.values import in_bytes, machine_memory, real
->>>>>>> runs
 from haarflow.errors import Refusal
 from haarflow.runs.config import MODES, of_mode
 from haarflow.runs.experiment import Experiment, Work
-from haarflow.values import in_bytes, machine_memory
+from haarflow.values import in_bytes, machine_memory, real
 
 HOUR, YEAR = 3600.0, 365.25 * 24 * 3600.0  # seconds
 MOST = 10**15  # of anything, at any cost: at a nanosecond each this is eleven days
@@ -49,11 +45,7 @@ def refuse_unless_affordable(experiment: Experiment, *, force: bool = False) -> 
     modes = {mode: made for mode in MODES if (made := of_mode(type(experiment), mode)) is not None}
     published = [settings(made) for made in modes.values()]
     usual = _work(settings(modes["quick"])) if "quick" in modes else _work(sizes)
-<<<<<<< HEAD
-    seconds = math.log(QUICK) + _work(sizes) - usual
-=======
     seconds = math.log(max(real(f"The seconds of {experiment.name}", experiment.seconds), 1e-9)) + _work(sizes) - usual
->>>>>>> runs
     if seconds > math.log(HOUR) and _work(sizes) > max(map(_work, published)) + 1e-9:
         blamed = max(sizes, key=lambda name: sizes[name].work - max(mode[name].work for mode in published))
         raise Refusal(

@@ -9,11 +9,7 @@ from haarflow.runs.experiment import Panel
 from haarflow.runs.ledger import Record
 from haarflow.runs.words import number
 
-<<<<<<< HEAD
-SHOWN, COLUMNS, SERIES = 11, 3, 10  # numbers in the picture beside the tally, axes in a row, colours
-=======
 SHOWN, NAMED, COLUMNS, FEW = 11, 20, 3, 6  # numbers, lines named, axes in a row, values named
->>>>>>> runs
 
 
 def varied(records: Sequence[Record]) -> list[str]:
@@ -71,20 +67,12 @@ def panel(records: Sequence[Record]) -> Panel:
     names = varied(records)
     across = _swept(records, names)
     others = [name for name in names if name not in (across, "seed")]
-<<<<<<< HEAD
-    shown = [name for name in _figures(records) if any(_value(record, name) is not None for record in records)]
-    told = {"claims that hold": lambda record: float(sum(record.verdicts.values()))}
-    told |= {name: lambda record, name=name: _value(record, name) for name in shown[:SHOWN]}
-    rows = -(-len(told) // COLUMNS)
-    series = _series(records, others)
-=======
     shown = [name for name in _figures(records) if any(record.figures.get(name) is not None for record in records)]
     told = {"claims that hold": lambda record: float(sum(record.verdicts.values()))}
     told |= {name: lambda record, name=name: record.figures.get(name) for name in shown[:SHOWN]}
     rows = -(-len(told) // COLUMNS)
     series = _series(records, others)
     across_the_page = max(1, min(4, 100 // (6 + max(len(name) for name, _ in series))))
->>>>>>> runs
 
     def draw(figure: Any) -> None:
         axes = figure.subplots(rows, min(COLUMNS, len(told)), squeeze=False).ravel()
@@ -95,24 +83,12 @@ def panel(records: Sequence[Record]) -> Panel:
         axes[0].yaxis.get_major_locator().set_params(integer=True)
         for axis in axes[len(told) :]:
             axis.set_visible(False)
-<<<<<<< HEAD
-        if others:
-            handles, labels = axes[0].get_legend_handles_labels()
-            figure.legend(handles, labels, loc="outside lower left", ncols=min(len(labels), 4))
-=======
         if others and len(series) <= NAMED:
             figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=across_the_page)
->>>>>>> runs
 
     words = f"Each number of the records over {across}"
     words += f", a line for each {' and '.join(others)}" if others else ""
     words += (
-<<<<<<< HEAD
-        ". Small dots are runs of different seeds, lines their means" if "seed" in names and across != "seed" else ""
-    )
-    words += f". {len(shown) - SHOWN} more numbers are in the sections below" if len(shown) > SHOWN else ""
-    return Panel(f"The numbers over {across}", f"{words}.", draw, size=(8.4, 0.7 + 2.2 * rows))
-=======
         ". Small dots are runs of different seeds, larger marks their means"
         if "seed" in names and across != "seed"
         else ""
@@ -120,7 +96,6 @@ def panel(records: Sequence[Record]) -> Panel:
     words += f". {len(shown) - SHOWN} more numbers are in the sections below" if len(shown) > SHOWN else ""
     height = 0.7 + 2.2 * rows + 0.2 * (min(len(series), NAMED) // across_the_page)
     return Panel(f"The numbers over {across}", f"{words}.", draw, size=(8.4, height))
->>>>>>> runs
 
 
 def _swept(records: Sequence[Record], names: Sequence[str]) -> str:
@@ -145,41 +120,16 @@ def _draw(axis: Any, series: list[tuple[str, list[Record]]], across: str, read: 
     """One number along the swept setting; words and lists stand side by side in their order."""
     from haarflow.runs.style import colour, marker
 
-<<<<<<< HEAD
-    values = sorted(
-        {json.dumps(settings(r).get(across)) for _, rs in series for r in rs}, key=lambda v: _place(json.loads(v))
-    )
-    plain = all(_is_number(json.loads(value)) for value in values)
-    places = {value: json.loads(value) if plain else spot for spot, value in enumerate(values)}
-=======
     asked = {json.dumps(settings(record).get(across)) for _, records in series for record in records}
     values = sorted((json.loads(value) for value in asked), key=_place)
     plain = across != "seed" and all(_is_number(value) for value in values)
     places = {json.dumps(value): value if plain else spot for spot, value in enumerate(values)}
->>>>>>> runs
     heights = []
     for turn, (name, records) in enumerate(series):
         points: dict[float, list[float]] = {}
         for record in records:
             if (height := read(record)) is not None:
                 points.setdefault(places[json.dumps(settings(record).get(across))], []).append(height)
-<<<<<<< HEAD
-        xs, paint = sorted(points), colour("", turn)
-        heights += [height for x in xs for height in points[x]]
-        axis.plot(
-            xs, [math.fsum(points[x]) / len(points[x]) for x in xs], color=paint, marker=marker("", turn), label=name
-        )
-        if any(len(points[x]) > 1 for x in xs):
-            spread = [(x, height) for x in xs for height in points[x]]
-            axis.plot(*zip(*spread, strict=True), linestyle="none", marker=".", markersize=3, color=paint, alpha=0.6)
-    if plain and _wide(list(places.values())):
-        axis.set_xscale("log")
-    if _wide(heights):
-        axis.set_yscale("log")
-    if len(values) <= 6:
-        axis.set_xticks(list(places.values()), [_words(json.loads(value)) for value in values])
-        axis.minorticks_off()
-=======
         look = {"color": colour("", turn), "linestyle": "-" if plain else "none"}
         means = {x: math.fsum(points[x]) / len(points[x]) for x in sorted(points)}
         axis.plot(list(means), list(means.values()), marker=marker("", turn), label=name, **look)
@@ -196,7 +146,6 @@ def _draw(axis: Any, series: list[tuple[str, list[Record]]], across: str, read: 
         tilt = {"rotation": 25, "ha": "right"} if sum(map(len, labels)) > 24 else {}
         axis.set_xticks(list(places.values()), labels, **tilt)
         axis.tick_params(axis="x", which="minor", bottom=False)
->>>>>>> runs
     axis.set_xlabel(across, fontsize=8.5)
 
 
@@ -213,13 +162,6 @@ def _figures(records: Sequence[Record]) -> list[str]:
     return list(dict.fromkeys(name for record in records for name in record.figures))
 
 
-<<<<<<< HEAD
-def _value(record: Record, name: str) -> float | None:
-    return record.figures.get(name)
-
-
-=======
->>>>>>> runs
 def _claims(records: Sequence[Record]) -> int:
     return max(len(record.verdicts) for record in records)
 

@@ -220,12 +220,8 @@ def _range(records: list[ledger.Record], claim: str) -> str:
     numbers = sorted(value for value in known if value is not None)
     if len(records) == 1 or len(numbers) < 2:
         return evidence(records[0], claim)
-<<<<<<< HEAD
-    return f"{number(numbers[0])} … {number(numbers[-1])}"
-=======
     ends = dict.fromkeys(number(value) for value in (numbers[0], numbers[-1]))
     return " … ".join(ends)
->>>>>>> runs
 
 
 def _verdicts(record: ledger.Record) -> str:

@@ -20,7 +20,6 @@ from haarflow.runs.experiment import Experiment
 from haarflow.runs.judge import Standing
 from haarflow.runs.progress import Silent
 from haarflow.runs.source import source
-from haarflow.values import whole
 
 
 @dataclass
@@ -75,9 +74,6 @@ def job(experiment: Experiment, seed: int, out: Path, label: str = "", *, force:
 
     With `force` it is done although there is a record, and whatever it costs.
     """
-    seed = whole("The seed of a run", seed, least=0)
-    if seed >= 2**63:
-        raise Refusal(f"The seed of a run is below 2**63; got {seed}. Write a smaller one.")
     facts = judge.identity(experiment, seed)
     home = out / facts["experiment"] / facts["digest"]
     if force or not ledger.finished(home):

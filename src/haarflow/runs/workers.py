@@ -14,10 +14,9 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from haarflow.values import in_bytes, machine_memory, said
 from haarflow.errors import Refusal
 from haarflow.runs import machine, progress
-from haarflow.values import in_bytes, machine_memory, said, whole
+from haarflow.values import in_bytes, machine_memory, said
 
 WORKERS = 2
 AT_REST = 3e8  # bytes of a worker that has loaded its libraries and nothing else
@@ -119,16 +118,9 @@ class Inline(Executor):
 
 def refuse_too_many(count: int) -> None:
     """Refuse a number of workers that would not fit into memory, before any has begun."""
-<<<<<<< HEAD
-    count = whole("The number of workers", count, least=0)
-    if count > WORKERS and count * AT_REST > machine_memory():
-        raise Refusal(
-            f"The workers of a run fit into memory, {in_bytes(machine_memory())}; {count} of them would need "
-=======
     if count > WORKERS and count * AT_REST > machine_memory():
         raise Refusal(
             f"The workers of a run fit into memory, {in_bytes(float(machine_memory()))}; {count} of them would need "
->>>>>>> runs
             f"{in_bytes(count * AT_REST)} before they compute anything. Write --workers {os.cpu_count() or WORKERS}."
         )
 
