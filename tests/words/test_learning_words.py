@@ -164,6 +164,12 @@ SENTENCES = [
     (lambda: house.augment("data", SWAP, SWAP), "augment's data is a Data; got 'data'"),
     (lambda: house.augment(SAMPLE, Cyclic(2), SWAP), "augment's on_x is a Rep.*; got|augment takes a representation"),
     (lambda: house.augment(SAMPLE, SWAP, SWAP, exact="yes"), "augment's exact is True or False; got 'yes'"),
+    (lambda: house.augment(SAMPLE, SWAP, SWAP, elements=np.eye(2)[None]), "got `elements` without exact=True. Write"),
+    (
+        lambda: house.Custom(lambda t, x: t, 2, 2, 2, SWAP),
+        "declares its action as a function of on_x and on_y; got the",
+    ),
+    (lambda: house.Deep(house.Penalty(1), SAMPLE), "A Deep risk takes a network.*; got Penalty"),
     (lambda: house.average(UNIT, SHIFT, SHIFT), "needs representations of those sizes; got on_x of size 3"),
     (lambda: house.symmetrise(3, SWAP, SWAP), "symmetrise's function is a function; got 3"),
     (

@@ -128,7 +128,7 @@ def _sizes(network: Callable) -> tuple[int | None, int | None]:
 
 def refuse_unless_network(owner: str, network: object, instead: str):
     """A sentence, where something else stands in the place of a function of a cloud and of inputs."""
-    if isinstance(network, Unit) or not callable(network):
+    if isinstance(network, Unit | Functional) or not callable(network):
         raise Refusal(
             f"{owner} takes a network(cloud, xs), such as a Residual; got {type(network).__name__}. "
             f"For the average of one unit write {instead}."

@@ -78,6 +78,11 @@ def augment(data: Data, on_x: Rep, on_y: Rep, *, exact: bool = False, elements=N
     """DA: a random element per sample; with `exact`, the average over the group instead of a draw."""
     one_group("augment", on_x, on_y)
     _refuse_unless_acting("augment", data, on_x, on_y)
+    if not exact and elements is not None:
+        raise Refusal(
+            "augment draws from the whole group, unless it averages exactly; got `elements` without exact=True. "
+            "Write exact=True to average over these elements, or leave them out."
+        )
     if not exact:
         return Augmented(data, on_x, on_y)
     return Augmented(data, on_x, on_y, tables("augment", on_x, on_y, elements))

@@ -348,6 +348,11 @@ class Custom(Unit):
     declared: Callable[[Rep, Rep], Rep] = eqx.field(converter=by_value)
 
     def __check_init__(self):
+        if isinstance(self.declared, Rep):
+            raise Refusal(
+                f"A Custom unit declares its action as a function of on_x and on_y; got the representation "
+                f"{self.declared}. Write lambda on_x, on_y: on_x, for example."
+            )
         rule = f"The function of a Custom unit takes ({self.dim},) and ({self.inputs},) numbers to ({self.outputs},)"
         kind = jnp.zeros(()).dtype
         theta, x = jax.ShapeDtypeStruct((self.dim,), kind), jax.ShapeDtypeStruct((self.inputs,), kind)
