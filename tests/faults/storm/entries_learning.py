@@ -11,7 +11,7 @@ _DATA = thing("sample", "(xs, ys)", "risk", "cloud", late=(_WIDE, _TALL))
 _FRAME = "np.array([[1.0], [0.0]])"
 _ATOMS = array("students.atoms", rows=False, empty=FINE)
 _NETWORK = function(
-    "model", "unit", "risk", "lambda cloud, xs: xs[:1]", "lambda cloud, xs: 'three'", "lambda cloud, xs: None"
+    "model", "unit", "lambda cloud, xs: xs[:1]", "lambda cloud, xs: 'three'", "lambda cloud, xs: None"
 )
 
 ENTRIES = [
