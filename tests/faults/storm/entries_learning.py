@@ -10,9 +10,7 @@ _UNIT = thing("unit", "cloud", "ridge", late=("hf.Dense(3, 2)", "hf.Dense(2, 1)"
 _DATA = thing("sample", "(xs, ys)", "risk", "cloud", late=(_WIDE, _TALL))
 _FRAME = "np.array([[1.0], [0.0]])"
 _ATOMS = array("students.atoms", rows=False, empty=FINE)
-_NETWORK = function(
-    "model", "unit", "lambda cloud, xs: xs[:1]", "lambda cloud, xs: 'three'", "lambda cloud, xs: None"
-)
+_NETWORK = function("model", "unit", "lambda cloud, xs: xs[:1]", "lambda cloud, xs: 'three'", "lambda cloud, xs: None")
 
 ENTRIES = [
     # data
