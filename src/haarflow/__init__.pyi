@@ -87,12 +87,12 @@ from haarflow.learning.data import Stream as Stream
 from haarflow.learning.data import Teacher as Teacher
 from haarflow.learning.data import TwoGaussians as TwoGaussians
 from haarflow.learning.data import folds as folds
-from haarflow.learning.data import load as load
 from haarflow.learning.deep import Deep as Deep
 from haarflow.learning.deep import average_network as average_network
 from haarflow.learning.folding import fold as fold
 from haarflow.learning.optima import Optimum as Optimum
 from haarflow.learning.optima import optimum as optimum
+from haarflow.learning.readers import load as load
 from haarflow.learning.risks import Functional as Functional
 from haarflow.learning.risks import Penalty as Penalty
 from haarflow.learning.risks import Risk as Risk

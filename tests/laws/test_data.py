@@ -6,10 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from haarflow.algebra.groups import Cyclic, Orthogonal
+from haarflow.algebra.groups import Cyclic, Dihedral, Orthogonal
 from haarflow.algebra.reps import natural, trivial
 from haarflow.errors import Refusal
-from haarflow.learning.data import Data, Sample, Stream, Teacher, folds, load
+from haarflow.learning.data import Data, Sample, Stream, Teacher, folds
+from haarflow.learning.readers import load
 from haarflow.learning.symmetry import augment, close
 from haarflow.measures.clouds import uniform
 from haarflow.members import members
@@ -73,18 +74,65 @@ def test_files_become_samples(tmp_path):
         ("cut.npz", b"PK\x03\x04 not a zip", "does not read as one"),
         ("empty.npz", b"", "does not read as one"),
         ("table.txt", b"1", r"ends in \.npz or \.csv"),
+        ("names.csv", b"1,2,cat\n3,4,5\n", "holds 3 numbers in every row; got '1,2,cat' in line 1"),
+        ("word.csv", b"u,v,w\n1,2,cat\n3,x,dog\n", "got '3,x,dog' in line 3"),
+        ("header.csv", b"u,v\n", "holds rows of numbers; got none"),
+        ("null.csv", b"1,2\n\x00,3\n", "holds 2 numbers in every row"),
+        ("folder.csv", "folder", "must be readable; got .*Is a directory"),
+        ("point.npz", {"x": 3.0, "y": 1.0}, "does not read as one"),
+        (
+            "complex.npz",
+            {"x": np.ones((2, 1)) * 1j, "y": np.ones(2)},
+            r"does not read as one \(an array of complex128\)",
+        ),
+        (
+            "long.npz",
+            {"x": np.ones((2, 1)), "y": np.ones(3)},
+            r"A Sample holds m >= 1 inputs .*got \(2, 1\) and \(3, 1\)",
+        ),
+        ("objects.npz", {"x": np.array([None, {}]), "y": np.ones(2)}, "does not read as one"),
+        ("nan.npz", {"x": np.array([[1.0], [np.inf]]), "y": np.ones(2)}, "a NaN or infinity in x, row 1, of nan.npz"),
     ],
 )
 def test_bad_files_get_their_sentence(tmp_path, name, content, sentence):
-    if content is not None:
+    if content == "folder":
+        (tmp_path / name).mkdir()
+    elif isinstance(content, dict):
+        np.savez(tmp_path / name, **content)
+    elif content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(Refusal, match=sentence):
         load(tmp_path / name)
 
 
+def test_class_names_in_files_are_classes(tmp_path):
+    (tmp_path / "a.csv").write_text('\ufeffu,v,kind\n1,2,"cat"\n3,4,dog\n5,6,"a, b"\n', encoding="utf-8")
+    (tmp_path / "b.CSV").write_text("1,2,cat\n3,4,dog\n5,6,cat\n")
+    np.savez(tmp_path / "c.npz", x=[[1, 2], [3, 4], [5, 6]], y=["cat", "dog", "cat"])
+    for name, classes, index in (
+        ("a.csv", ("a, b", "cat", "dog"), [1, 2, 0]),
+        ("b.CSV", ("cat", "dog"), [0, 1, 0]),
+        ("c.npz", ("cat", "dog"), [0, 1, 0]),
+    ):
+        sample = load(str(tmp_path / name))
+        assert sample.classes == classes
+        np.testing.assert_array_equal(sample.xs, [[1, 2], [3, 4], [5, 6]])
+        np.testing.assert_array_equal(sample.ys, np.eye(len(classes))[index])
+
+
+def test_augmented_whole_numbers_are_moved_as_numbers():
+    """Labels that are whole numbers in a law of one's own: the matrices of a triangle's group are not cast to those."""
+    plane = natural(Dihedral(3))
+    law = Stream(lambda key, size: (jnp.ones((size, 2), int), jnp.ones((size, 2), int)), 64)
+    xs, ys = augment(law, plane, plane).batch(jax.random.key(0))
+    np.testing.assert_allclose(jnp.linalg.norm(ys, axis=1), np.sqrt(2), rtol=1e-6)
+    np.testing.assert_array_equal(xs, ys)
+
+
 def test_bad_samples_get_their_sentence(tmp_path):
-    with pytest.raises(Refusal, match=r"A Sample holds m >= 1 inputs .* For scalar outputs write ys\[:, None\]"):
-        Sample(np.ones((3, 2)), np.ones(3))
+    for xs, ys in (((3,), (3,)), ((3, 2), (4,)), ((3, 2), (3, 1, 1)), ((0, 2), (0, 1)), ((3, 0), (3, 1))):
+        with pytest.raises(Refusal, match=r"A Sample holds m >= 1 inputs .* For scalar inputs write xs\[:, None\]"):
+            Sample(np.ones(xs), np.ones(ys))
     with pytest.raises(Refusal, match="A batch size is a whole number >= 1; got 0"):
         Sample(np.ones((3, 2)), np.ones((3, 1)), 0)
     with pytest.raises(Refusal, match=r"has 4 parameters; got atoms in R\^3"):

@@ -16,7 +16,7 @@ from haarflow.learning.data import Sample, folds
 from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.invariance import si_rmd
-from haarflow.practice.discover import angles, discover
+from haarflow.practice.discover import Discovery, angles, discover
 from haarflow.practice.escape import Held, Training, escape, excess, pull
 
 KEY = jax.random.key(0)
@@ -189,16 +189,34 @@ def test_angles_count_the_dimensions_that_differ():
         ({"replicates": 2}, "splits at least 4 replicates into halves; got replicates=2. Write replicates=16"),
         ({"false_expansion": 2.0}, "A false-expansion probability is between 0 and 1; got 2.0"),
         ({"threshold": -1.0}, "A threshold is an RMD², from 0 to below ½; got -1.0. Write threshold=1e-3"),
-        ({"ties": -1}, "Ties are in standard errors, from 0 on; got -1. Write ties=5, or 0 to tie nothing"),
-        ({"directions": 0}, "A discovery has directions >= 1; got directions=0"),
-        ({"most": 0}, "A discovery has most >= 1; got most=0"),
-        ({"steps": 0}, "A discovery has steps >= 1; got steps=0"),
-        ({"replicates": 0, "stop": "threshold"}, "A discovery has replicates >= 1; got replicates=0"),
+        ({"ties": -1}, "Ties are in standard errors, from 0 on; got -1.0. Write ties=5, or 0 to tie nothing"),
+        ({"directions": 0}, "discover's directions is a whole number >= 1; got 0"),
+        ({"most": 0}, "discover's most is a whole number >= 1; got 0"),
+        ({"steps": 0}, "discover's steps is a whole number >= 1; got 0"),
+        ({"replicates": 0, "stop": "threshold"}, "discover's replicates is a whole number >= 1; got 0"),
+        ({"steps": 2.5}, "discover's steps is a whole number; got 2.5"),
+        ({"key": "x"}, "discover's key is one key; got 'x'"),
+        ({"dt": 0}, "discover's dt is a finite number > 0; got 0"),
+        ({"dt": float("nan")}, "discover's dt is a finite number; got nan"),
+        ({"temperature": -1}, "discover's temperature is a finite number >= 0; got -1"),
+        ({"field": 3}, "discover's field is a Field or a list; got 3"),
+        ({"field": []}, "one for each replicate; got 0 fields"),
+        ({"start": np.ones((2, 4))}, "discover's start is a Cloud; got an array of shape"),
     ],
 )
 def test_refusals(options, sentence):
     with pytest.raises(Refusal, match=sentence):
-        discover(SETTING.field, SETTING.start(KEY), **{"key": KEY, "dt": 0.1, "steps": 1, **options})
+        discover(**{"field": SETTING.field, "start": SETTING.start(KEY), "key": 3, "dt": 0.1, "steps": 1, **options})
+
+
+def test_angles_and_starts_of_another_size_are_refused():
+    found = Discovery(np.eye(4)[:, :2], [])
+    with pytest.raises(Refusal, match=r"angles's known has the shape \(p, m\) with p = 4 .*; got the shape \(3, 3\)"):
+        found.angles(np.eye(3))
+    with pytest.raises(Refusal, match=r"projector on R\^3|in R\^3"):
+        found.start(uniform(np.ones((2, 3))))
+    with pytest.raises(Refusal, match="finite number; got nan"):
+        found.scheme(float("nan"))
 
 
 def test_refusals_of_fields_and_starts():

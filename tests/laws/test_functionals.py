@@ -1,5 +1,8 @@
 """Every functional and every field: variations are derivatives, and the energy falls at the rate the theory says."""
 
+import contextlib
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,15 +11,18 @@ import pytest
 from haarflow.algebra.groups import Cyclic
 from haarflow.algebra.reps import natural
 from haarflow.dynamics.fields import Descend, Field, restrict
-from haarflow.dynamics.schemes import travel
+from haarflow.dynamics.flow import flow
+from haarflow.dynamics.schemes import Euler, travel
 from haarflow.errors import Refusal
-from haarflow.learning.data import Sample, Teacher
-from haarflow.learning.risks import LOSSES, Functional, Penalty, Risk
+from haarflow.learning.data import Sample, Stream, Teacher
+from haarflow.learning.losses import LOSSES
+from haarflow.learning.risks import Functional, Penalty, Risk
 from haarflow.learning.symmetry import average
 from haarflow.measures.clouds import Cloud
 from haarflow.members import members
 from haarflow.models import blocks
-from haarflow.models.units import Perceptron
+from haarflow.models.kernels import Scaled
+from haarflow.models.units import Bump, Custom, Dense, Perceptron, network
 
 KEY = jax.random.key(0)
 
@@ -105,11 +111,78 @@ def test_a_restricted_field_stays_in_its_subspace():
     np.testing.assert_allclose(tangent.atoms @ (np.eye(4) - projector), 0, atol=1e-16)
 
 
+@pytest.mark.parametrize("functional", members(Functional), ids=shown)
+def test_a_functional_refuses_atoms_of_another_size_or_takes_every_size(functional):
+    """Those that say a size are of R^4; those that say none are finite for every size, or refuse all but one."""
+    taken = []
+    for p in (1, 2, 3, 5, 8):
+        for ask in (functional, functional.variation):
+            with contextlib.suppress(Refusal):
+                taken += [np.isfinite(leaf).all() for leaf in jax.tree.leaves(ask(weighted_cloud(p=p)))]
+    assert functional.dim in (None, 4)
+    assert all(taken)
+    assert len(taken) in ((0, 15) if functional.dim is None else (0,))
+
+
+def test_sums_are_flat():
+    risk, one, two = Risk.examples()[0], Penalty(0.1), Penalty(0.2)
+    for nested in (risk + one + two + one, (risk + one) + (two + one), risk + (one + (two + one))):
+        assert nested.parts == (risk, one, two, one)
+        np.testing.assert_allclose(nested(weighted_cloud()), sum(part(weighted_cloud()) for part in nested.parts))
+    assert risk.parts == (risk,)
+
+
+@pytest.mark.parametrize("add", [lambda risk: risk + 3, lambda risk: 3 + risk, lambda risk: risk + "penalty"])
+def test_only_functionals_are_added(add):
+    with pytest.raises(Refusal, match=r"A functional is added to functionals only; got \w+\. Write risk \+ Penalty"):
+        add(Risk.examples()[0])
+
+
+def test_a_sum_is_one_of_clouds_in_one_space():
+    risk, other = Risk.examples()[0], Risk(Perceptron(2, 2), Risk.examples()[0].data)
+    assert (risk + Penalty(0.1)).dim == 4
+    with pytest.raises(Refusal, match=r"clouds in one R\^p; got a Risk in R\^4 and a Risk in R\^5"):
+        _ = risk + Penalty(0.1) + other
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("unit", [Perceptron(2, 1, "tanh"), Dense(2, 1), Bump(2), Scaled(Dense(2, 1), np.float64(2))])
+def test_the_cloud_decides_the_precision(unit, kind):
+    """Data of the other precision, drawn or not: what comes back is of the cloud's, and nearly the same."""
+    other = np.float64 if kind == np.float32 else np.float32
+    xs, truth = np.array([[0.3, -1.0], [0.5, 0.2]]), weighted_cloud(p=unit.dim)
+    cloud = Cloud(truth.atoms.astype(kind), truth.weights.astype(kind))
+    teacher = Teacher(unit, Cloud(truth.atoms.astype(other), truth.weights.astype(other)), 3)
+    for data in (Sample(xs.astype(other), np.sin(xs[:, :1]).astype(other)), teacher):
+        drawn = (Risk(unit, data) + Penalty(np.float64(0.1))).sample(KEY)
+        value, variation = drawn(cloud), drawn.variation(cloud)
+        assert {value.dtype, *(part.dtype for part in variation)} == {np.dtype(kind)}
+        np.testing.assert_allclose(value, drawn(truth), rtol=1e-5)
+    assert network(unit, cloud, xs.astype(other)).dtype == kind
+
+
+def test_numbers_of_every_type_make_one_penalty():
+    made = [Penalty(tau).tau for tau in (1, 1.0, np.float32(1), np.float64(1), np.int64(1), jnp.asarray(1))]
+    assert {(tau.dtype, tau.weak_type, float(tau)) for tau in made} == {(np.dtype(float), True, 1.0)}
+    lanes = [Descend(Risk.examples()[0] + Penalty(tau)) for tau in (0, 0.01, np.float32(0.1))]
+    flow(lanes, Euler(), weighted_cloud(), key=jax.random.split(KEY, 3), dt=0.1, steps=2)
+
+
+def test_functions_made_again_are_the_same():
+    def made():
+        unit = Custom(lambda theta, x: jnp.tanh(theta[:1] * x[:1]), 4, 2, 1, lambda on_x, on_y: on_x)
+        law = Stream(lambda key, size: (jax.random.normal(key, (size, 2)), jnp.ones((size, 1))), 4)
+        return Risk(unit, law) + Penalty(0.1, lambda theta: jnp.sum(theta**4))
+
+    count = eqx.filter_jit(eqx.debug.assert_max_traces(lambda f, cloud: f.sample(KEY)(cloud), max_traces=1))
+    assert count(made(), weighted_cloud()) == count(made(), weighted_cloud())
+
+
 def test_refusals():
     risk = Risk(Teacher.examples()[0].unit, Teacher.examples()[0])
     with pytest.raises(Refusal, match=r"exact value over a whole Sample only; .* Write risk.sample\(key\)\(cloud\)"):
         risk(weighted_cloud())
-    with pytest.raises(Refusal, match="A loss is one of absolute, cross-entropy, .*; got 'hinge'"):
+    with pytest.raises(Refusal, match="A loss is one of cross-entropy, exponential, .*; got 'hinge'"):
         Risk(risk.unit, risk.data, "hinge")
     with pytest.raises(Refusal, match=r"A Descend's growth is a finite number >= 0; got -1"):
         Descend(risk, growth=-1.0)

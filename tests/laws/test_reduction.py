@@ -39,7 +39,7 @@ def swapping():
         hf.uniform(normal(3, 4, 3)),
         hf.natural(group),
         hf.trivial(group),
-        "absolute",
+        "pseudo-huber",
     )
 
 
@@ -137,7 +137,7 @@ def test_refusals():
     refused("weighs the same everywhere on an orbit", cloud=hf.Cloud(cloud.atoms, lopsided / lopsided.sum()))
     refused("A Sample that is closed under a group", hf.Descend(hf.Risk(unit, sample)))
     refused(r"a Sample that draws. Write augment", hf.Descend(hf.Risk(unit, hf.Sample(closed.xs, closed.ys, size=3))))
-    refused("for 'absolute'. Use 'half-square'", hf.Descend(hf.Risk(unit, closed, "absolute")))
+    refused("for 'pseudo-huber'. Use 'half-square'", hf.Descend(hf.Risk(unit, closed, "pseudo-huber")))
     refused(
         "r(M_g theta) = r(theta)".replace("(", r"\(").replace(")", r"\)"),
         hf.Descend(hf.Risk(unit, closed) + hf.Penalty(0.1, lambda theta: theta[0] ** 4)),

@@ -1,16 +1,19 @@
 """Every unit: its batched forms equal its formula, and its action is jointly equivariant."""
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from haarflow.algebra.groups import Cyclic, Signs, Symmetric
+from haarflow.algebra.groups import Cyclic, Dihedral, Signs, Symmetric
 from haarflow.algebra.reps import natural, trivial
 from haarflow.errors import Refusal
+from haarflow.learning.symmetry import symmetrise
 from haarflow.measures.clouds import uniform
 from haarflow.members import members
-from haarflow.models.units import Custom, Dense, Perceptron, Unit, network, violations
+from haarflow.models.fits import violations
+from haarflow.models.units import Custom, Dense, Perceptron, Unit, network
 
 UNITS = members(Unit)
 
@@ -83,6 +86,16 @@ def test_a_network_is_the_average_over_the_cloud():
     np.testing.assert_allclose(network(unit, uniform(thetas), xs), expected, rtol=1e-13)
 
 
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_a_network_is_exported_for_every_size_of_batch(unit):
+    thetas, xs = points(unit, b=70)
+    cloud, (b,) = uniform(thetas), jax.export.symbolic_shape("b")
+    shape = jax.ShapeDtypeStruct((b, unit.inputs), xs.dtype)
+    exported = jax.export.export(jax.jit(lambda xs: network(unit, cloud, xs)))(shape)
+    for size in (1, 70):
+        np.testing.assert_allclose(exported.call(xs[:size]), network(unit, cloud, xs[:size]), rtol=1e-12, atol=1e-13)
+
+
 def test_an_action_that_does_not_commute_is_refused_with_the_element_and_the_size():
     signs = natural(Signs(2))
     with pytest.raises(Refusal, match=r"violation of [\d.]+ at g = \[\[.*-1\.0"):
@@ -105,3 +118,16 @@ def test_sizes_that_do_not_fit_are_refused():
         network(Perceptron(2), uniform(np.ones((5, 3))), jnp.ones((1, 2)))
     with pytest.raises(Refusal, match="An activation is one of cos, erf, ramp, .*; got 'swish'"):
         Dense(2, 2, "swish")
+
+
+@pytest.mark.parametrize("kind", [int, float, np.float32, bool])
+def test_a_symmetrised_function_is_equivariant_whatever_the_type_of_its_values(kind):
+    """The matrices of the group of the triangle are no whole numbers: cast to those they would be zero."""
+    plane = natural(Dihedral(3))
+    xs = np.random.default_rng(0).normal(size=(6, 2))
+    even = symmetrise(lambda rows: (3 * rows > 0.5).astype(kind), plane, plane)
+    for g in plane.matrices():
+        np.testing.assert_allclose(even(xs @ g.T), even(xs) @ g.T, atol=1e-6)
+    by_hand = np.mean([(3 * xs @ g.T > 0.5).astype(float) @ g for g in plane.matrices()], axis=0)
+    np.testing.assert_allclose(even(xs), by_hand, atol=1e-6)
+    np.testing.assert_allclose(even([[1, 2]]), even([[1.0, 2.0]]))

@@ -84,7 +84,7 @@ def test_a_draw_keeps_the_loss_and_finds_the_batch():
     xs = DRAW.normal(size=(5, 3))
     sample, mu, key = Sample(xs, np.sin(xs[:, :2]), 2), cloud(), jax.random.key(1)
     drawn = Sample(*sample.batch(key))
-    for loss in ("square", "absolute"):
+    for loss in ("square", "pseudo-huber"):
         found, known = Deep(MODEL, sample, loss).sample(key)(mu), Deep(MODEL, drawn, loss)(mu)
         np.testing.assert_allclose(found, known, rtol=1e-14)
 
@@ -92,7 +92,7 @@ def test_a_draw_keeps_the_loss_and_finds_the_batch():
 def test_layers_and_particles_that_do_not_fit_are_refused():
     with pytest.raises(Refusal, match=r"keeps its width d until the last layer.*got layers R\^3 to R\^2, R\^2 to R\^1"):
         Residual((Dense(3, 2), Dense(2, 1)))
-    with pytest.raises(Refusal, match="The layers of a Residual network are units; got str"):
+    with pytest.raises(Refusal, match=r"Residual's layers\[0\] is .* Unit; got 'tanh'. Write Dense"):
         Residual(("tanh",))  # pyright: ignore[reportArgumentType]
     with pytest.raises(Refusal, match="got layers none"):
         Residual(())
@@ -107,13 +107,19 @@ def test_what_is_no_network_and_what_does_not_fit_it_is_refused():
     unit, sample = Dense(3, 2), Sample(np.ones((5, 3)), np.ones((5, 1)))
     with pytest.raises(Refusal, match=r"A Deep risk takes a network\(cloud, xs\).*got Dense.*write Risk\(unit, data\)"):
         Deep(unit, sample)
+    with pytest.raises(Refusal, match=r"got outputs in R\^2 and labels in R\^1"):
+        Deep(MODEL, sample)
     with pytest.raises(Refusal, match=r"got outputs \(5, 2\) and labels \(5, 1\)"):
-        Deep(MODEL, sample)(cloud())
+        Deep(lambda cloud, xs: MODEL(cloud, xs), sample)(cloud())
+    with pytest.raises(Refusal, match=r"got a Residual of inputs in R\^3 and data with inputs in R\^2"):
+        Deep(MODEL, Sample(np.ones((5, 2)), np.ones((5, 2))))
     with pytest.raises(Refusal, match=r"average_network takes a network.*write average\(unit, on_x, on_y\)"):
         average_network(unit, S3, trivial(S3.group, 2))
-    with pytest.raises(Refusal, match="average_network takes two representations of one group"):
+    with pytest.raises(Refusal, match="average_network takes representations of one group"):
         average_network(MODEL, S3, trivial(Symmetric(2), 2))
     with pytest.raises(Refusal, match="got on_y of size 3 and outputs of size 2"):
-        average_network(MODEL, S3, S3)(cloud(), jnp.ones((1, 3)))
+        average_network(MODEL, S3, S3)
+    with pytest.raises(Refusal, match="got on_y of size 3 and outputs of size 2"):
+        average_network(lambda cloud, xs: MODEL(cloud, xs), S3, S3)(cloud(), [[1, 1, 1]])
     with pytest.raises(Refusal, match="got on_x of size 3 and inputs of size 2"):
         average_network(MODEL, S3, trivial(S3.group, 2))(cloud(), jnp.ones((1, 2)))

@@ -1,5 +1,7 @@
 """The best weights on given atoms, against closed forms and against the first variation of the risk itself."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -96,8 +98,51 @@ def test_the_optimum_over_the_whole_sphere_is_that_of_a_ring_of_inputs():
     np.testing.assert_allclose(whole.value, (ReluRisk(teacher) + penalty)(whole.cloud), rtol=1e-10)
 
 
+@pytest.mark.parametrize("invariant", [False, True])
+def test_in_single_precision_the_gap_is_that_of_the_rounded_weights(invariant):
+    """The law that is returned, number by number in float64, proves the same gap."""
+    with jax.enable_x64(False):
+        swap = natural(Cyclic(2))
+        risk, atoms = problem()
+        action = risk.unit.action(swap, swap) if invariant else None
+        atoms = np.asarray(uniform(atoms).orbit(action).atoms) if action else atoms
+        best = optimum(risk + Penalty(0.01), atoms, invariant=action)
+    assert best.cloud.weights.dtype == np.float32
+    atoms, weights = np.asarray(best.cloud.atoms, float), np.asarray(best.cloud.weights, float)
+    xs, ys = (np.asarray(part, float) for part in risk.data.batch(jax.random.key(0)))
+    outputs = 1 / (1 + np.exp(-np.einsum("ncd,bd->nbc", atoms.reshape(-1, 2, 2), xs)))
+    rest, costs = np.einsum("n,nbc->bc", weights, outputs) - ys, np.float64(np.float32(0.01)) * np.sum(atoms**2, 1) / 2
+    potential = np.einsum("nbc,bc->n", outputs, rest) / len(xs) + costs
+    least = np.min(potential if action is None else potential.reshape(2, -1).mean(axis=0))
+    np.testing.assert_allclose(best.gap, weights @ potential - least, rtol=1e-4)
+    np.testing.assert_allclose(best.value, np.sum(rest**2) / 2 / len(xs) + weights @ costs, rtol=1e-12)
+    assert 1e-12 < best.gap < 1e-7
+
+
+def test_atoms_and_actions_of_another_size_are_refused():
+    anything: Any = optimum
+    risk, atoms = problem()
+    with pytest.raises(Refusal, match=r"A Dense has 4 parameters; got atoms in R\^3"):
+        optimum(risk, atoms[:, :3])
+    with pytest.raises(Refusal, match=r"are in R\^3, as those of its teacher; got atoms in R\^4"):
+        optimum(ReluRisk(uniform(np.ones((1, 3)))), atoms)
+    with pytest.raises(Refusal, match=r"got one of size 2 and atoms in R\^4. Write unit.action"):
+        optimum(risk, atoms, invariant=natural(Cyclic(2)))
+    with pytest.raises(Refusal, match="optimum's functional is a Functional; got 'risk'. Write Risk"):
+        anything("risk", atoms)
+    with pytest.raises(Refusal, match=r"optimum's atoms holds finite numbers; got nan at \[1, 0\]"):
+        anything(risk, [[1, 2, 3, 4], [np.nan, 0, 0, 0]])
+
+
+def test_many_penalties_are_one():
+    risk, atoms = problem()
+    many, one = optimum(risk + Penalty(0.1) + Penalty(0.2) + Penalty(0.3), atoms), optimum(risk + Penalty(0.6), atoms)
+    np.testing.assert_allclose(many.value, one.value, rtol=1e-9)
+    np.testing.assert_allclose(many.cloud.weights, one.cloud.weights, atol=1e-6)
+
+
 def test_what_has_no_convex_program_is_refused():
-    risk, atoms = problem("absolute")
+    risk, atoms = problem("pseudo-huber")
     with pytest.raises(Refusal, match=r"plus penalties; got Risk \+ ReluRisk\. Write Risk\("):
         optimum(problem()[0] + ReluRisk(uniform(np.ones((1, 4)))), atoms)
     with pytest.raises(Refusal, match=r"one Risk with a square loss, plus penalties; got Risk\. Write Risk\("):

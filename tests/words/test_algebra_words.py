@@ -11,11 +11,12 @@ from haarflow.algebra.groups import (
     Dihedral,
     Hyperoctahedral,
     Rotations,
+    Signs,
     SpecialOrthogonal,
     Symmetric,
 )
 from haarflow.algebra.products import Product, lift
-from haarflow.algebra.reps import natural, trivial
+from haarflow.algebra.reps import natural, one_group, trivial
 from haarflow.errors import Refusal
 
 turn = np.array([[np.cos(1.0), -np.sin(1.0)], [np.sin(1.0), np.cos(1.0)]])
@@ -62,7 +63,24 @@ SENTENCES = {
     ),
     "two groups": (
         lambda: natural(Cyclic(2)) + natural(Cyclic(3)),
-        "Two representations add and multiply over one group; got Cyclic(2) and Cyclic(3). Write `lift(",
+        "A sum takes representations of one group; got Cyclic(2) and Cyclic(3). Write both over the same group, or",
+    ),
+    "two groups in a product": (
+        lambda: natural(Cyclic(2)) * natural(Cyclic(3)),
+        "A product takes representations of one group; got Cyclic(2) and Cyclic(3). Write both",
+    ),
+    "two groups in hom": (
+        lambda: natural(Cyclic(2)).hom(natural(Cyclic(3))),
+        "takes representations of one group; got Cyclic(3) and Cyclic(2). Write both",
+    ),
+    "a group for a representation": (
+        lambda: natural(Cyclic(2)) + Cyclic(2),
+        "A sum takes a representation of a group; got the group Cyclic(2). Write for instance `natural(group)`",
+    ),
+    "no representation": (lambda: natural(Cyclic(2)).hom(3), "hom takes a representation of a group; got a int."),
+    "three groups": (
+        lambda: one_group("average", natural(Cyclic(2)), trivial(Cyclic(2)), natural(Signs(2))),
+        "average takes representations of one group; got Cyclic(2) and Signs(2).",
     ),
     "lift": (
         lambda: lift(natural(Cyclic(2)), Cyclic(3) * Cyclic(2), 0),

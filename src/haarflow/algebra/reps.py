@@ -112,13 +112,15 @@ class Rep(Constant):
 
     def hom(self, other: "Rep") -> "Rep":
         """Matrices z (dim other × dim self), row-major, moved as z -> other(g) z self(g)^{-1}."""
-        return other * self.dual
+        return a_rep("hom", other) * self.dual
 
     def __add__(self, other: "Rep") -> "Rep":
-        return Sum(_shared(self, other), self, other)
+        return Sum(one_group("A sum", self, other), self, other)
 
     def __mul__(self, other: "Rep | int") -> "Rep":
-        return Tensor(_shared(self, other), self, other) if isinstance(other, Rep) else other * self
+        if not isinstance(other, Rep):
+            return self.__rmul__(other)
+        return Tensor(one_group("A product", self, other), self, other)
 
     def __rmul__(self, times: int) -> "Rep":
         return self if whole(times) == 1 else Fixed(self.group, times) * self
@@ -306,13 +308,27 @@ def check(rep: Rep) -> None:
     refuse_broken(rep.group, max(largest(np.asarray(rep(g @ h)) - a @ b) for g, a in pairs for h, b in pairs))
 
 
-def _shared(a: Rep, b: Rep) -> Group:
-    if a.group != b.group:
+def a_rep(owner: str, thing) -> Rep:
+    """The thing itself, where it is a representation."""
+    if not isinstance(thing, Rep):
+        got = f"the group {thing}" if isinstance(thing, Group) else f"a {type(thing).__name__}"
         raise Refusal(
-            f"Two representations add and multiply over one group; got {a.group} and {b.group}. "
-            "Write `lift(rep, a * b, side)` to see both over the direct product."
+            f"{owner} takes a representation of a group; got {got}. Write for instance `natural(group)`, "
+            "`trivial(group, k)` or `represent(group, ...)`."
         )
-    return a.group
+    return thing
+
+
+def one_group(owner: str, *reps) -> Group:
+    """The group that all these representations belong to: refused where they belong to different ones."""
+    groups = [a_rep(owner, rep).group for rep in reps]
+    for group in groups[1:]:
+        if group != groups[0]:
+            raise Refusal(
+                f"{owner} takes representations of one group; got {groups[0]} and {group}. Write both over the "
+                "same group, or `lift(rep, a * b, side)` to see both over the direct product."
+            )
+    return groups[0]
 
 
 def _signed_generators(rep: Rep) -> tuple[np.ndarray, np.ndarray] | None:

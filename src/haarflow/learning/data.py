@@ -1,13 +1,11 @@
-"""Data: laws of pairs (x, y) that hand out batches, and the readers of data files.
+"""Data: laws of pairs (x, y) that hand out batches.
 
 A batch depends on its key alone, so schemes that share a key share their data.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from io import BytesIO
-from pathlib import Path
-from zipfile import BadZipFile
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -15,15 +13,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from haarflow.doors import Count, NonNegativeLeaf, door, leaf, numbers, refuse_unless_affordable, whole
 from haarflow.errors import Refusal
+from haarflow.identity import by_value
+from haarflow.learning.losses import Labels, fitting, loss_named, reals
 from haarflow.measures.clouds import Cloud, uniform
-from haarflow.models.units import Dense, Unit, network, refuse_unless_particles
+from haarflow.models.fits import refuse_unless_particles, shapes_of
+from haarflow.models.units import Dense, Unit, network
 
 Batch = tuple[Float[Array, "b d"], Float[Array, "b c"]]
+
+_LOOK = 64  # labels that are drawn to see of which kind they are
 
 
 class Data(eqx.Module):
     """A law of pairs (x, y)."""
+
+    instead: ClassVar[str] = "Write Sample(xs, ys), for example."
 
     @abstractmethod
     def batch(self, key: PRNGKeyArray) -> Batch:
@@ -34,21 +40,55 @@ class Data(eqx.Module):
     def examples(cls) -> Sequence["Data"]:
         """Small members for the laws."""
 
+    def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The shapes (b, d) and (b, c) of a batch, found without drawing one."""
+        rule = f"A batch of {type(self).__name__} is a pair of inputs (b, d) and outputs (b, c)"
+        found = shapes_of(rule, "Write a law that returns such a pair.", self.batch, jax.random.key(0))
+        shapes = [getattr(part, "shape", None) for part in found] if isinstance(found, tuple | list) else []
+        match shapes:
+            case [(b, d), (e, c)] if b == e and b:
+                return (b, d), (e, c)
+        got = " and ".join(map(str, shapes)) or type(found).__name__
+        raise Refusal(f"{rule}; got {got}. For scalar outputs write ys[:, None].")
+
+    def labelled(self, loss: str, outputs: int | None) -> "Data":
+        """These data with labels as the loss takes them: where labels are drawn, they must be drawn so."""
+        shape = self.shapes()[1]
+        fitting(loss, Labels(jax.ShapeDtypeStruct(shape, float)), outputs)
+        if loss_named(loss).rule is not reals:
+            keys = jax.random.split(jax.random.key(0), -(-_LOOK // shape[0]))
+            ys = jax.vmap(lambda key: self.batch(key)[1])(keys).reshape(-1, shape[1])
+            if fitting(loss, Labels(ys), outputs) is not ys:
+                raise Refusal(
+                    f"Labels that are drawn are drawn as the loss {loss!r} takes them; got "
+                    f"{', '.join(f'{value:g}' for value in np.unique(ys)[:4])}. "
+                    f"Write {loss_named(loss).labels} in the law, or take a Sample."
+                )
+        return self
+
 
 class Sample(Data):
-    """A finite sample: the whole of it at every step, or `size` pairs drawn with replacement."""
+    """A finite sample: the whole of it at every step, or `size` pairs drawn with replacement.
 
-    xs: Float[Array, "m d"] = eqx.field(converter=jnp.asarray)
-    ys: Float[Array, "m c"] = eqx.field(converter=jnp.asarray)
+    Inputs and labels come as lists, NumPy, JAX or pandas, a single label a row also as (m,). Labels that are class
+    names become indicators, a column for each of the `classes`, which are in alphabetical order.
+    """
+
+    xs: Float[Array, "m d"]
+    ys: Float[Array, "m c"]
     size: int | None = None
+    classes: tuple[str, ...] = eqx.field(default=(), static=True)
 
-    def __check_init__(self):
-        if self.xs.ndim != 2 or self.ys.ndim != 2 or len(self.xs) != len(self.ys) or not len(self.xs):
+    def __init__(self, xs: Any, ys: Any, size: Any = None):
+        self.xs = numbers("A Sample's xs", xs)
+        self.ys, self.classes = _labels(ys)
+        self.size = None if size is None else whole("A batch size", size, least=1)
+        if self.xs.ndim != 2 or self.ys.ndim != 2 or len(self.xs) != len(self.ys) or 0 in self.xs.shape + self.ys.shape:
             raise Refusal(
                 f"A Sample holds m >= 1 inputs (m, d) and m outputs (m, c); got {self.xs.shape} and {self.ys.shape}. "
-                "For scalar outputs write ys[:, None]."
+                "For scalar inputs write xs[:, None]."
             )
-        refuse_unless_positive("A batch size", self.size)
+        _refuse_unless_held(self.size or 1, self.xs.shape[1] + self.ys.shape[1])
 
     def batch(self, key):
         if self.size is None:
@@ -56,35 +96,79 @@ class Sample(Data):
         rows = jax.random.randint(key, (self.size,), 0, len(self.xs))
         return self.xs[rows], self.ys[rows]
 
+    def labelled(self, loss, outputs):
+        ys = fitting(loss, Labels(self.ys, self.classes), outputs)
+        return self if ys is self.ys else self.holding(self.xs, ys)
+
+    def holding(self, xs: Float[Array, "m d"], ys: Float[Array, "m c"]) -> "Sample":
+        """The same sample with other pairs in it."""
+        return eqx.tree_at(lambda sample: (sample.xs, sample.ys), self, (xs, ys))
+
     @classmethod
     def examples(cls):
         xs = jnp.arange(10.0).reshape(5, 2) / 7
         return [cls(xs, jnp.sin(xs)), cls(xs, xs[:, :1], size=3)]
 
 
-def folds(key: PRNGKeyArray, sample: Sample, count: int) -> list[Sample]:
+def _labels(ys: Any) -> tuple[Array, tuple[str, ...]]:
+    """Labels as an array (m, c), with the names of the classes where they came as names."""
+    plain = None if isinstance(ys, jax.Array) else _array_or_none(ys)
+    if plain is not None and plain.size and (plain.dtype.kind in "US" or _all_words(plain)):
+        classes, index = np.unique(plain.astype(str), return_inverse=True)
+        if plain.ndim != 1 and plain.shape[1:] != (1,):
+            raise Refusal(
+                f"A Sample's class names are one for each input; got names of shape {plain.shape}. Write one column."
+            )
+        refuse_unless_affordable(
+            "The indicators of the classes", 8.0 * plain.size * len(classes), instead="Write fewer classes."
+        )
+        return jnp.asarray(np.eye(len(classes))[index.ravel()]), tuple(map(str, classes))
+    found = numbers("A Sample's ys", ys)
+    return found[:, None] if found.ndim == 1 else found, ()
+
+
+def _array_or_none(values: Any) -> np.ndarray | None:
+    try:
+        return np.asarray(values)
+    except ValueError:  # rows of different lengths: `numbers` has the sentence
+        return None
+
+
+def _all_words(values: np.ndarray) -> bool:
+    return values.dtype == object and all(isinstance(value, str) for value in values.ravel())
+
+
+def _refuse_unless_held(rows: int, columns: int):
+    refuse_unless_affordable("A batch", float(min(8 * rows * columns, 10**300)), instead="Write a smaller size.")
+
+
+@door
+def folds(key: PRNGKeyArray, sample: Sample, count: Count) -> list[Sample]:
     """The rows of a sample dealt out at random to `count` samples of equal size: data of their own for replicates."""
     m = len(sample.xs)
-    if not 1 <= count <= m:
+    if count > m:
         raise Refusal(
             f"The folds of a sample have at least one row each; got {count} folds of {m} rows. "
             f"Write a count from 1 to {m}."
         )
     rows = np.asarray(jax.random.permutation(key, m))[: m - m % count].reshape(count, -1)
-    return [Sample(sample.xs[here], sample.ys[here], sample.size) for here in rows]
+    return [sample.holding(sample.xs[here], sample.ys[here]) for here in rows]
 
 
+@door
 class Stream(Data):
     """One pass over a user's law: `law(key, size)` returns fresh inputs (size, d) and outputs (size, c)."""
 
-    law: Callable
-    size: int
+    law: Callable = eqx.field(converter=by_value)
+    size: Count
 
     def __check_init__(self):
-        refuse_unless_positive("A batch size", self.size)
+        _refuse_unless_held(self.size, 2)
+        (b, d), (_, c) = self.shapes()
+        _refuse_unless_held(b, d + c)
 
     def batch(self, key):
-        return self.law(key, self.size)
+        return jax.tree.map(lambda part: numbers("A batch of a Stream", part), self.law(key, self.size))
 
     @classmethod
     def examples(cls):
@@ -95,22 +179,19 @@ class Stream(Data):
         return [cls(law, 4)]
 
 
-def _number(value):
-    return None if value is None else jnp.asarray(value)
-
-
+@door
 class Teacher(Data):
     """One pass over x ~ N(0, scale² I) labelled by a network, with Gaussian label noise if asked."""
 
     unit: Unit
     cloud: Cloud
-    size: int
-    scale: Float[Array, ""] = eqx.field(default=1.0, converter=jnp.asarray, kw_only=True)
-    noise: Float[Array, ""] | None = eqx.field(default=None, converter=_number, kw_only=True)
+    size: Count
+    scale: NonNegativeLeaf = eqx.field(default=1.0, converter=leaf, kw_only=True)
+    noise: NonNegativeLeaf | None = eqx.field(default=None, converter=leaf, kw_only=True)
 
     def __check_init__(self):
-        refuse_unless_positive("A batch size", self.size)
         refuse_unless_particles(self.unit, self.cloud)
+        _refuse_unless_held(self.size, self.unit.inputs + self.unit.outputs)
 
     def batch(self, key):
         inputs, labels = jax.random.split(key)
@@ -126,16 +207,16 @@ class Teacher(Data):
         return [cls(Dense(2, 2), cloud, 3, scale=4.0), cls(Dense(2, 2), cloud, 2, noise=0.1)]
 
 
+@door
 class TwoGaussians(Data):
     """One pass over labels y = ±1, equally likely, with x ~ N(0, (1 + delta y)² I): no direction tells them apart."""
 
-    inputs: int
-    delta: Float[Array, ""] = eqx.field(converter=jnp.asarray)
-    size: int
+    inputs: Count
+    delta: Float[Array, ""] = eqx.field(converter=leaf)
+    size: Count
 
     def __check_init__(self):
-        refuse_unless_positive("A number of inputs", self.inputs)
-        refuse_unless_positive("A batch size", self.size)
+        _refuse_unless_held(self.size, self.inputs + 1)
 
     def batch(self, key):
         labels, inputs = jax.random.split(key)
@@ -152,79 +233,3 @@ def whole_sample(owner: str, data: Data, instead: str) -> Sample:
     if not (isinstance(data, Sample) and data.size is None):
         raise Refusal(f"{owner} over a whole Sample only; got random batches. {instead}")
     return data
-
-
-def refuse_unless_positive(owner: str, size: int | None):
-    """A sentence, where a count is not at least one."""
-    if size is not None and size < 1:
-        raise Refusal(f"{owner} is a whole number >= 1; got {size}. Write 1 or more, or None for the whole sample.")
-
-
-def load(path: str | Path, *, outputs: int = 1, size: int | None = None) -> Sample:
-    """A Sample from an .npz file (arrays x and y) or a .csv file (its last `outputs` columns are y)."""
-    path = Path(path)
-    readers = {".npz": _read_npz, ".csv": _read_csv}
-    if path.suffix not in readers:
-        raise Refusal(f"A data file ends in .npz or .csv; got {path.name}. Save it as one of these.")
-    try:
-        xs, ys = readers[path.suffix](path, outputs)
-    except OSError as error:
-        raise Refusal(f"A data file must be readable; got {path}: {error.strerror or error}. Check the path.") from None
-    for name, values in (("x", xs), ("y", ys)):
-        if not np.isfinite(values).all():
-            row = int(np.argwhere(~np.isfinite(values))[0][0])
-            raise Refusal(
-                f"A data file holds finite numbers; got a NaN or infinity in {name}, row {row}, of {path.name}. "
-                "Remove or fill that row."
-            )
-    return Sample(xs, ys, size)
-
-
-def _read_npz(path: Path, outputs: int) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
-            if not {"x", "y"} <= set(arrays):
-                raise Refusal(
-                    f"An .npz data file holds arrays x and y; got {sorted(arrays)} in {path.name}. "
-                    "Write np.savez(path, x=inputs, y=outputs)."
-                )
-            x, y = np.asarray(arrays["x"], float), np.asarray(arrays["y"], float)
-    except (ValueError, EOFError, TypeError, BadZipFile) as error:
-        if isinstance(error, Refusal):
-            raise
-        raise Refusal(
-            f"An .npz data file holds numeric arrays x and y; got {path.name}, which does not read as one "
-            f"({str(error).rstrip('.')}). Write np.savez(path, x=inputs, y=outputs)."
-        ) from None
-    return x.reshape(len(x), -1), y.reshape(len(y), -1)
-
-
-def _read_csv(path: Path, outputs: int) -> tuple[np.ndarray, np.ndarray]:
-    lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
-    rows = [line.split(",") for line in lines]
-    if rows and not _numeric(rows[0]):
-        rows = rows[1:]
-    if not rows:
-        raise Refusal(f"A .csv data file holds rows of numbers; got none in {path.name}. Write one sample a row.")
-    width = len(rows[0])
-    for number, row in enumerate(rows, len(lines) - len(rows) + 1):
-        if len(row) != width or not _numeric(row):
-            raise Refusal(
-                f"A .csv data file holds {width} numbers in every row; got {','.join(row)[:60]!r} in line {number} "
-                f"of {path.name}. Mend or remove that line."
-            )
-    if not 0 < outputs < width:
-        raise Refusal(
-            f"A .csv data file needs more columns than outputs; got {width} columns and outputs={outputs}. "
-            f"Write outputs between 1 and {width - 1}."
-        )
-    table = np.array(rows, float)
-    return table[:, :-outputs], table[:, -outputs:]
-
-
-def _numeric(cells: list[str]) -> bool:
-    try:
-        [float(cell) for cell in cells]
-    except ValueError:
-        return False
-    return True

@@ -7,15 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from haarflow.algebra.reps import Rep
+from haarflow.algebra.checks import refuse_infinite
+from haarflow.algebra.reps import Rep, one_group
+from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.learning.data import Data, Sample
-from haarflow.learning.risks import LOSSES, Fit, Functional, Penalty, Risk, Sum
+from haarflow.learning.losses import LOSSES
+from haarflow.learning.risks import Fit, Functional, Penalty, Risk, Sum
 from haarflow.learning.symmetry import Augmented, Averaged, average
 from haarflow.measures.clouds import action_matrices
 from haarflow.measures.orbits import orbits
+from haarflow.models.fits import refuse_unless_acting
 
 
+@door
 def fold(functional: Functional, on_x: Rep, on_y: Rep) -> Functional:
     """The same functional with one sample per orbit: FA over orbit-closed data, |G| times cheaper, on every cloud.
 
@@ -26,17 +31,14 @@ def fold(functional: Functional, on_x: Rep, on_y: Rep) -> Functional:
 
 def fold_closed(functional: Functional, on_x: Rep, on_y: Rep, action: Rep) -> Functional:
     """The functional of mu = nu^G as a functional of nu: units become averaged, samples one per orbit."""
-    for penalty in _parts(functional):
-        if isinstance(penalty, Penalty):
-            _refuse_unless_invariant(penalty, action)
+    for part in functional.parts:
+        if isinstance(part, Penalty):
+            _refuse_unless_invariant(part, action)
     return _folded(functional, on_x, on_y, closed=True)
 
 
-def _parts(functional: Functional) -> list[Functional]:
-    return [leaf for part in functional.parts for leaf in _parts(part)] if isinstance(functional, Sum) else [functional]
-
-
 def _folded(functional: Functional, on_x: Rep, on_y: Rep, *, closed: bool) -> Functional:
+    refuse_infinite("The folding of orbits", one_group("The folding of orbits", on_x, on_y))
     match functional:
         case Sum():
             return Sum(tuple(_folded(part, on_x, on_y, closed=closed) for part in functional.parts))
@@ -68,6 +70,7 @@ def _folded_risk(risk: Risk, on_x: Rep, on_y: Rep, *, closed: bool) -> Functiona
 
 
 def _on_one_per_orbit(unit: Averaged, data: Data, loss: str, on_x: Rep, on_y: Rep) -> Functional:
+    refuse_unless_acting(unit, on_x, on_y)
     _refuse_unless_invariant_loss(loss, on_y)
     if isinstance(data, Augmented) and data.tables is not None:
         _refuse_unless_same(Averaged(unit.unit, *data.tables), on_x, on_y)
@@ -77,13 +80,19 @@ def _on_one_per_orbit(unit: Averaged, data: Data, loss: str, on_x: Rep, on_y: Re
             "Folded data is closed at every step: a whole Sample, or an exact augmentation; got a "
             f"{type(data).__name__} that draws. Write augment(data, on_x, on_y, exact=True)."
         )
-    pairs = np.concatenate([np.asarray(data.xs, float), np.asarray(data.ys, float)], axis=1)
+    pairs = np.concatenate([_sized(data.xs), _sized(data.ys)], axis=1)
     weights = np.full(len(pairs), 1 / len(pairs))
     found = orbits(
         pairs, weights, action_matrices(on_x + on_y, pairs.shape[1]), owner="A Sample", tolerance=_slack(data.xs)
     )
     mass = jnp.asarray(found.mass, data.ys.dtype)
     return Fit(unit, data.xs[found.first], data.ys[found.first], loss, mass)
+
+
+def _sized(rows) -> Float[np.ndarray, "m k"]:
+    """The rows in units of their largest entry, so that pairs coincide where both of their parts do."""
+    rows = np.asarray(rows, float)
+    return rows / max(np.abs(rows).max(), 1e-300)
 
 
 def _slack(array) -> float:

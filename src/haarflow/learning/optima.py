@@ -1,8 +1,9 @@
 """The best weights on given atoms: a convex program, solved by clarabel and certified by its own gradient."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -10,13 +11,16 @@ from jaxtyping import Array, Float, Int
 from haarflow.algebra import fixed
 from haarflow.algebra.reps import Rep
 from haarflow.algebra.tables import match
+from haarflow.doors import door, refuse_unless_affordable
 from haarflow.errors import Refusal
 from haarflow.learning.data import whole_sample
-from haarflow.learning.risks import Functional, Penalty, Risk, Sum
+from haarflow.learning.risks import Functional, Penalty, Risk
 from haarflow.learning.sphere import ReluRisk, relu_kernel
 from haarflow.measures.clouds import Cloud, uniform
+from haarflow.models.fits import refuse_unless_particles
 from haarflow.models.units import Unit
 
+T = TypeVar("T")
 SQUARES = {"half-square": 0.5, "square": 1.0}
 _TOLERANCE = 1e-6  # the largest gap, relative to the scale of the outputs, that is called an optimum
 
@@ -46,6 +50,7 @@ class Program(NamedTuple):
         return 2 * self.factor * self.features.T @ (self.features @ weights - self.targets) + self.costs
 
 
+@door
 def optimum(
     functional: Functional, atoms: Float[Array, "n p"] | Float[np.ndarray, "n p"], *, invariant: Rep | None = None
 ) -> Optimum:
@@ -55,24 +60,38 @@ def optimum(
 
     With `invariant`, over the weakly invariant laws only: the atoms must be a set that the representation maps to
     itself, and those of one orbit share their weight. The gap is `∫Psi dmu − min Psi`, an upper bound on the
-    distance to the optimum by convexity, computed from the weights that are returned.
+    distance to the optimum by convexity. Value and gap are computed in float64 and are those of the atoms and weights
+    that are returned, rounded as these are in float32.
     """
     cloud = uniform(atoms)
-    program = _program(functional, cloud)
+    with jax.enable_x64(True):
+        program = _program(_doubled(functional), _doubled(cloud))
     labels = np.arange(cloud.n) if invariant is None else orbit_labels(invariant, np.asarray(atoms, float))
     sizes = np.bincount(labels)
+    refuse_unless_affordable(
+        f"An optimum over {cloud.n} atoms", 8.0 * cloud.n * len(sizes), instead="Write fewer atoms, on a coarser grid."
+    )
     spread = np.zeros((cloud.n, len(sizes)))
     spread[np.arange(cloud.n), labels] = 1 / sizes[labels]
     tied = program._replace(features=program.features @ spread, costs=program.costs @ spread)
     shares = _solve(tied)
+    best = Cloud(cloud.atoms, spread @ shares)
+    if best.weights.dtype != np.float64:
+        shares = np.bincount(labels, np.asarray(best.weights, float))
     slope = tied.slope(shares)
     gap, value = float(slope @ shares - slope.min()), tied.value(shares)
     _refuse_unless_reached(gap, program)
-    return Optimum(Cloud(cloud.atoms, spread @ shares), value, max(gap, 0.0))
+    return Optimum(best, value, max(gap, 0.0))
 
 
+@door
 def orbit_labels(rep: Rep, atoms: Float[np.ndarray, "n p"]) -> Int[np.ndarray, " n"]:
     """The orbit of each atom, numbered from 0; the atoms must be a set of different points that the group permutes."""
+    if rep.dim != atoms.shape[1]:
+        raise Refusal(
+            f"Invariant weights need a representation on the atoms; got one of size {rep.dim} and atoms in "
+            f"R^{atoms.shape[1]}. Write unit.action(on_x, on_y)."
+        )
     images = [match(atoms, np.asarray(rep.apply(g, atoms)), 1e-6) for g in rep.group.generators()]
     table = np.stack([np.arange(len(atoms)), *images])
     if len(rep.group.lie_algebra()) or (table < 0).any() or any(len(set(row)) < len(row) for row in table):
@@ -83,9 +102,13 @@ def orbit_labels(rep: Rep, atoms: Float[np.ndarray, "n p"]) -> Int[np.ndarray, "
     return fixed.orbits(table, np.ones(table.shape))[0]
 
 
+def _doubled(tree: T) -> T:
+    """The same numbers in float64: what is certified is not what float32 makes of a functional."""
+    return jax.tree.map(lambda leaf: leaf.astype(jnp.float64) if eqx.is_inexact_array(leaf) else leaf, tree)
+
+
 def _program(functional: Functional, cloud: Cloud) -> Program:
-    parts = functional.parts if isinstance(functional, Sum) else (functional,)
-    parts = [one for part in parts for one in (part.parts if isinstance(part, Sum) else (part,))]
+    parts = functional.parts
     risks = [part for part in parts if isinstance(part, Risk | ReluRisk)]
     penalties = [part for part in parts if isinstance(part, Penalty)]
     square = len(risks) == 1 and (isinstance(risks[0], ReluRisk) or risks[0].loss in SQUARES)
@@ -101,6 +124,12 @@ def _program(functional: Functional, cloud: Cloud) -> Program:
 
 def _sampled(risk: Risk, cloud: Cloud, costs: Float[np.ndarray, " n"]) -> Program:
     data = whole_sample("An optimum is that of a Risk", risk.data, "Write Sample(xs, ys).")
+    refuse_unless_particles(risk.unit, cloud)
+    refuse_unless_affordable(
+        f"An optimum over {cloud.n} atoms and {data.ys.size} labels",
+        4 * 8.0 * cloud.n * data.ys.size,
+        instead="Write fewer atoms, on a coarser grid, or fewer samples.",
+    )
     outputs = np.asarray(_outputs(risk.unit, cloud.atoms, data.xs), float)
     targets = np.asarray(data.ys, float).T.ravel()
     return Program(outputs.reshape(cloud.n, -1).T, targets, costs, SQUARES[risk.loss] / len(data.xs))
@@ -108,6 +137,11 @@ def _sampled(risk: Risk, cloud: Cloud, costs: Float[np.ndarray, " n"]) -> Progra
 
 def _sphere(risk: ReluRisk, cloud: Cloud, costs: Float[np.ndarray, " n"]) -> Program:
     """Units as vectors with the same inner products: the root of their Gram matrix, teacher and all."""
+    if cloud.p != risk.teacher.p:
+        raise Refusal(
+            f"The particles of this ReluRisk are in R^{risk.teacher.p}, as those of its teacher; got atoms in "
+            f"R^{cloud.p}. Write atoms of shape (n, {risk.teacher.p})."
+        )
     together = jnp.concatenate([cloud.atoms, risk.teacher.atoms])
     values, frame = np.linalg.eigh(np.asarray(relu_kernel(together, together), float))
     root = np.sqrt(np.maximum(values, 0.0))[:, None] * frame.T

@@ -1,13 +1,20 @@
 """Symmetry on the data (augment) and on the unit (average). The third way, `restrict`, moves the particles."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from haarflow.algebra.reps import Rep, natural, trivial
+from haarflow.algebra.groups import Cyclic
+from haarflow.algebra.reps import Rep, natural, one_group, trivial
+from haarflow.doors import door, numbers, refuse_unless_affordable
+from haarflow.errors import Refusal
 from haarflow.learning.data import Data, Sample
 from haarflow.measures.clouds import Cloud, action_matrices
 from haarflow.models import blocks
+from haarflow.models.fits import refuse_unless_acting
 from haarflow.models.units import Dense, Unit, Wrapped, network
 from haarflow.settling import settled
 
@@ -31,10 +38,25 @@ class Augmented(Data):
         turn = jax.vmap(lambda rep_of_g, vector: rep_of_g.astype(vector.dtype) @ vector)
         return turn(jax.vmap(self.on_x)(g), xs), turn(jax.vmap(self.on_y)(g), ys)
 
+    def labelled(self, loss, outputs):
+        data = self.data.labelled(loss, outputs)
+        kept = self if data is self.data else self._holding(data, data.shapes()[1][1])
+        return Data.labelled(kept, loss, outputs)
+
+    def _holding(self, data: Data, c: int) -> "Augmented":
+        """The same augmentation of data with labels in R^c; where their size is another one, they must stay."""
+        if c == self.on_y.dim:
+            return Augmented(data, self.on_x, self.on_y, self.tables)
+        if self.on_y.fixed_basis().shape[1] < self.on_y.dim:
+            raise Refusal(
+                f"The labels of a Sample become those of the loss, in R^{c}, before they are moved; got an action on "
+                f"R^{self.on_y.dim} that moves them. Write labels (m, {c}) and on_y of size {c}."
+            )
+        tables = self.tables and (self.tables[0], jnp.tile(jnp.eye(c), (len(self.tables[0]), 1, 1)))
+        return Augmented(data, self.on_x, trivial(self.on_x.group, c), tables)
+
     @classmethod
     def examples(cls):
-        from haarflow.algebra.groups import Cyclic
-
         plain, (on_x, on_y) = Sample.examples()[1], (natural(Cyclic(2)), trivial(Cyclic(2)))
         return [augment(plain, on_x, on_y), augment(plain, on_x, on_y, exact=True)]
 
@@ -44,25 +66,57 @@ def moved(table: Float[Array, "g k k"], vectors: Float[Array, "b k"]) -> Float[A
     return jnp.einsum("gij,bj->gbi", jnp.asarray(table, vectors.dtype), vectors).reshape(-1, vectors.shape[1])
 
 
+def folded(table: Float[Array, "g c c"], values: Float[Array, "gb c"]) -> Float[Array, "b c"]:
+    """The mean over the group of `g⁻¹ f(g x)`, given f at every image, element by element of the group."""
+    split = values.reshape(len(table), -1, table.shape[1])
+    return jnp.einsum("gji,gbj->bi", jnp.asarray(table, split.dtype), split) / len(table)
+
+
+@door
 def augment(data: Data, on_x: Rep, on_y: Rep, *, exact: bool = False, elements=None) -> Augmented:
     """DA: a random element per sample; with `exact`, the average over the group instead of a draw."""
+    one_group("augment", on_x, on_y)
+    _refuse_unless_acting("augment", data, on_x, on_y)
+    if not exact and elements is not None:
+        raise Refusal(
+            "augment draws from the whole group, unless it averages exactly; got `elements` without exact=True. "
+            "Write exact=True to average over these elements, or leave them out."
+        )
     if not exact:
         return Augmented(data, on_x, on_y)
-    return Augmented(data, on_x, on_y, _tables(on_x, on_y, elements))
+    return Augmented(data, on_x, on_y, tables("augment", on_x, on_y, elements))
 
 
-def _tables(on_x: Rep, on_y: Rep, elements=None) -> tuple[Array, Array]:
-    """The matrices of the elements, on inputs and on outputs."""
+def tables(owner: str, on_x: Rep, on_y: Rep, elements=None) -> tuple[Float[Array, "g d d"], Float[Array, "g c c"]]:
+    """The matrices of the elements, on inputs and on outputs, of two representations of one group."""
+    one_group(owner, on_x, on_y)
     return (
         jnp.asarray(action_matrices(on_x, on_x.dim, elements=elements)),
         jnp.asarray(action_matrices(on_y, on_y.dim, elements=elements)),
     )
 
 
-def close(sample: Sample, on_x: Rep, on_y: Rep) -> Sample:
-    """The orbit-closed data set: every pair and all its images."""
-    into, out = _tables(on_x, on_y)
-    return Sample(moved(into, sample.xs), moved(out, sample.ys), sample.size)
+def _refuse_unless_acting(owner: str, data: Data, on_x: Rep, on_y: Rep):
+    """A sentence, where the representations do not act on the inputs and labels of the data."""
+    (_, d), (_, c) = data.shapes()
+    if (on_x.dim, on_y.dim) != (d, c):
+        raise Refusal(
+            f"{owner} moves inputs in R^{d} and labels in R^{c} by representations of those sizes; got on_x of size "
+            f"{on_x.dim} and on_y of size {on_y.dim}. For labels that stay write on_y=trivial(group, {c})."
+        )
+
+
+@door
+def close(sample: Sample, on_x: Rep, on_y: Rep, *, elements=None) -> Sample:
+    """The orbit-closed data set: every pair and all its images, under the group or under given `elements` of it."""
+    into, out = tables("close", on_x, on_y, elements)
+    _refuse_unless_acting("close", sample, on_x, on_y)
+    refuse_unless_affordable(
+        f"The orbits of {len(sample.xs)} samples under {len(into)} elements",
+        float(len(into) * (sample.xs.nbytes + sample.ys.nbytes)),
+        instead="Write augment(data, on_x, on_y), which draws elements, or fewer `elements`.",
+    )
+    return sample.holding(moved(into, sample.xs), moved(out, sample.ys))
 
 
 class Averaged(Wrapped):
@@ -82,47 +136,61 @@ class Averaged(Wrapped):
 
     def total(self, weights, thetas, xs):
         # The group acts on outputs after the sum over particles: on (b, c) numbers instead of (n, c, b).
-        return self._folded(blocks.total(self.unit, weights, thetas, settled(moved(self.on_x, xs))))
+        return folded(self.on_y, blocks.total(self.unit, weights, thetas, self._images(xs)))
 
-    def _folded(self, everywhere):
-        split = everywhere.reshape(len(self.on_x), -1, self.outputs)
-        return jnp.einsum("gji,gbj->bi", self.on_y.astype(everywhere.dtype), split) / len(self.on_y)
+    def _images(self, xs):
+        images = moved(self.on_x, xs)
+        return settled(images) if isinstance(xs.shape[0], int) else images  # a symbol in `jax.export`
 
     def feedback(self, weights, thetas, xs, answer):
         def spread(everywhere):
-            return settled(moved(self.on_y, answer(self._folded(everywhere))) / len(self.on_y))
+            return settled(moved(self.on_y, answer(folded(self.on_y, everywhere))) / len(self.on_y))
 
-        return blocks.feedback(self.unit, weights, thetas, settled(moved(self.on_x, xs)), spread)
+        return blocks.feedback(self.unit, weights, thetas, self._images(xs), spread)
 
     @classmethod
     def examples(cls):
-        from haarflow.algebra.groups import Cyclic
-
         swap = natural(Cyclic(2))
         return [average(Dense(2, 2), swap, swap)]
 
 
+@door
 def average(unit: Unit, on_x: Rep, on_y: Rep, *, elements=None) -> Averaged:
     """FA: the unit averaged over the group, or over the `elements` that stand for an infinite one."""
-    unit._fit(on_x, on_y)
-    return Averaged(unit, *_tables(on_x, on_y, elements))
+    refuse_unless_acting(unit, on_x, on_y)
+    return Averaged(unit, *tables("average", on_x, on_y, elements))
 
 
-def symmetrise(function, on_x: Rep, on_y: Rep, *, elements=None):
+@door
+def symmetrise(function: Callable, on_x: Rep, on_y: Rep, *, elements=None):
     """`Q_G f` for any function of a batch (b, d) -> (b, c)."""
-    into, out = _tables(on_x, on_y, elements)
+    into, out = tables("symmetrise", on_x, on_y, elements)
 
     def averaged(xs):
-        values = function(moved(into, xs)).reshape(len(into), len(xs), -1)
-        return jnp.einsum("gji,gbj->bi", out.astype(values.dtype), values) / len(out)
+        xs = numbers("The input of a symmetrised function", xs)
+        _refuse_unless_rows("inputs", xs.shape, (*xs.shape[:1], on_x.dim))
+        values = numbers("The value of a symmetrised function", function(moved(into, xs)))
+        values = values[:, None] if values.ndim == 1 and on_y.dim == 1 else values
+        _refuse_unless_rows("values", values.shape, (len(into) * xs.shape[0], on_y.dim))
+        return folded(out, values)
 
     return averaged
 
 
+def _refuse_unless_rows(what: str, found: tuple, wanted: tuple):
+    if found != wanted:
+        raise Refusal(
+            f"A symmetrised function takes inputs (b, d) to values (b, c), of the sizes d and c of its "
+            f"representations; got {what} {found} where {wanted} are expected. "
+            "Write on_x and on_y of the sizes of the inputs and values."
+        )
+
+
+@door
 def asymmetry(
-    unit: Unit, cloud: Cloud, xs: Float[Array, "b d"], on_x: Rep, on_y: Rep, *, elements=None
+    unit: Unit, cloud: Cloud, xs: Array | np.ndarray, on_x: Rep, on_y: Rep, *, elements=None
 ) -> Float[Array, ""]:
-    """`|f − Q_G f|`, root mean square over the inputs: how far the network is from equivariant."""
+    """`|f − Q_G f|`, root mean square over the inputs (b, d): how far the network is from equivariant."""
     plain = network(unit, cloud, xs)
     return rms(plain - network(average(unit, on_x, on_y, elements=elements), cloud, xs))
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 SUMMED = 2**23
 AT_ONCE = 2**28
 _SHORT = 16  # coordinates: so few would be gathered from all over the cloud, again for each sample
+_UNKNOWN = 1024  # samples that a batch is thought to have where its size is a symbol, as in `jax.export`
 _ROWS = 960  # their number divides it, and is a multiple of most numbers of devices
 
 
@@ -62,7 +63,8 @@ def feedback(unit, weights, thetas, xs, answer):
 
 
 def _size(unit, xs, most: int) -> int:
-    return max(1, most // (len(xs) * unit.outputs * xs.dtype.itemsize))
+    samples = xs.shape[0] if isinstance(xs.shape[0], int) else _UNKNOWN
+    return max(1, most // max(1, samples * unit.outputs * xs.dtype.itemsize))
 
 
 def _layout(n: int, size: int) -> Layout:

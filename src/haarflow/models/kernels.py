@@ -6,15 +6,19 @@ features `∇phi(x, θ)`. For ReLU units with w ~ N(0, I) both are arc-cosine ke
     E 1(<w,x> > 0) 1(<w,x'> > 0)  =  (π − φ) / 2π,          E relu(<w,x>) relu(<w,x'>)  =  |x||x'| arc(cos φ) / 2π.
 """
 
+from typing import Annotated
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from haarflow.doors import Count, Least, NonNegative, door, refuse_unless_affordable
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
-from haarflow.models.units import Dense, Perceptron, Unit, Wrapped, refuse_unless_particles
+from haarflow.models.fits import inputs_for, refuse_unless_particles
+from haarflow.models.units import Dense, Perceptron, Unit, Wrapped
 
 
 @jax.custom_jvp
@@ -29,13 +33,18 @@ def _(primals, tangents):
     return arc(*primals), (jnp.pi - jnp.arccos(jnp.clip(primals[0], -1, 1))) * tangents[0]
 
 
+@door
 def arc_cosine(
-    xs: Float[Array, "b d"], others: Float[Array, "e d"] | None = None, *, degree: int = 1
+    xs: Float[Array, "b d"] | Float[np.ndarray, "b d"],
+    others: Float[Array, "e d"] | Float[np.ndarray, "e d"] | None = None,
+    *,
+    degree: int = 1,
 ) -> Float[Array, "b e"]:
     """`E σ(<w,x>) σ(<w,x'>)` for w ~ N(0, I): σ the step (degree 0) or the ReLU (degree 1)."""
     if degree not in (0, 1):
         raise Refusal(f"An arc-cosine kernel has degree 0 (steps) or 1 (ReLU); got {degree}. Write degree=1.")
     others = xs if others is None else others
+    _refuse_unless_held(xs.shape[0], others.shape[0])
     sizes, sizes_ = jnp.linalg.norm(xs, axis=1), jnp.linalg.norm(others, axis=1)
     scale = sizes[:, None] * sizes_[None, :]
     cosine = jnp.clip(xs @ others.T / jnp.where(scale > 0, scale, 1), -1, 1)
@@ -44,12 +53,13 @@ def arc_cosine(
     return scale * arc(cosine) / (2 * jnp.pi)
 
 
+@door
 def relu_tangent(
-    xs: Float[Array, "b d"],
-    others: Float[Array, "e d"] | None = None,
+    xs: Float[Array, "b d"] | Float[np.ndarray, "b d"],
+    others: Float[Array, "e d"] | Float[np.ndarray, "e d"] | None = None,
     *,
-    output: float | Array = 1.0,
-    scale: float | Array = 1.0,
+    output: float | Float[Array, ""] = 1.0,
+    scale: float | Float[Array, ""] = 1.0,
 ) -> Float[Array, "b e"]:
     """The tangent kernel of infinitely many units `a relu(<w, x>)`: w ~ N(0, scale² I), a of mean square output².
 
@@ -59,37 +69,42 @@ def relu_tangent(
     return scale**2 * arc_cosine(xs, others) + output**2 * (xs @ others.T) * arc_cosine(xs, others, degree=0)
 
 
-def relu_beyond_linear(d: int) -> float:
+@door
+def relu_beyond_linear(d: Count) -> float:
     """`|P_{>1} relu|²`: what no linear function catches of relu(<w, x>), |w| = 1, x uniform on the sphere of radius √d.
 
     It is `¼ − (E relu)²`, and `¼ − 1/2π` in high dimension.
     """
-    from scipy.special import gammaln
+    from scipy.special import poch
 
-    mean = np.sqrt(d) * np.exp(gammaln(d / 2) - gammaln((d + 1) / 2)) / (2 * np.sqrt(np.pi))
+    # Γ((d + 1)/2) / Γ(d/2): a difference of logarithms would lose all digits in high dimension
+    size = float(min(d, 10**300))
+    mean = np.sqrt(size) / poch(size / 2, 0.5) / (2 * np.sqrt(np.pi))
     return float(0.25 - mean**2)
 
 
+@door
 def feature_kernel(
-    unit: Unit, cloud: Cloud, xs: Float[Array, "b d"], others: Float[Array, "e d"] | None = None
+    unit: Unit, cloud: Cloud, xs: Array | np.ndarray, others: Array | np.ndarray | None = None
 ) -> Float[Array, "b e"]:
     """`∫ phi(x, θ)·phi(x', θ) dmu`: random features, if the cloud is drawn from a law and only outputs learn."""
-    refuse_unless_particles(unit, cloud)
+    xs, others = _inputs(unit, cloud, xs, others, unit.outputs)
     here = unit.many(cloud.atoms, xs)
     there = here if others is None else unit.many(cloud.atoms, others)
     return jnp.einsum("n,ncb,nce->be", cloud.weights, here, there)
 
 
+@door
 def tangent_kernel(
-    unit: Unit, cloud: Cloud, xs: Float[Array, "b d"], others: Float[Array, "e d"] | None = None
+    unit: Unit, cloud: Cloud, xs: Array | np.ndarray, others: Array | np.ndarray | None = None
 ) -> Float[Array, "b e"]:
     """`∫ ∇phi(x, θ)·∇phi(x', θ) dmu` by autodiff: how fast the network at x learns from x', for one output.
 
     Under the Wasserstein flow `θ' = −∇Psi`, the outputs of the network move by `f' = −E[K(·, X)(f − Y)(X)]`.
     """
-    refuse_unless_particles(unit, cloud)
     if unit.outputs != 1:
         raise Refusal(f"A tangent kernel is that of one output; got a unit with {unit.outputs}. Write outputs=1.")
+    xs, others = _inputs(unit, cloud, xs, others, unit.dim)
 
     def slopes(points):
         def one(theta, x):
@@ -102,16 +117,41 @@ def tangent_kernel(
     return jnp.einsum("n,nbp,nep->be", cloud.weights, here, there)
 
 
+def _inputs(unit: Unit, cloud: Cloud, xs, others, features: int):
+    """Both sets of inputs, where they are the unit's and their features fit into memory."""
+    refuse_unless_particles(unit, cloud)
+    xs = inputs_for(unit, cloud, xs)
+    others = None if others is None else inputs_for(unit, cloud, others)
+    more = 0 if others is None else others.shape[0]
+    _refuse_unless_held(xs.shape[0] + more, cloud.n * features)
+    _refuse_unless_held(xs.shape[0], more or xs.shape[0])
+    return xs, others
+
+
+def _refuse_unless_held(rows: int, columns: int):
+    refuse_unless_affordable("A kernel on these inputs", 24.0 * rows * columns, instead="Write fewer inputs at a time.")
+
+
+def _refuse_unless_symmetric(gram: Float[np.ndarray, "b b"]):
+    gap, size = np.abs(gram - gram.T).max(), np.abs(gram).max()
+    if gap > 1e-4 * size:
+        raise Refusal(
+            f"A Gram matrix K(xs, xs) is symmetric; got entries that differ by {gap:.2g} from their mirror images. "
+            "Write the kernel of the inputs with themselves."
+        )
+
+
+@door
 def kernel_ridge(
-    gram: Float[np.ndarray, "b b"], ys: Float[np.ndarray, " b"], *, ridge: float = 0.0
+    gram: Float[np.ndarray, "b b"], ys: Float[np.ndarray, " b"], *, ridge: NonNegative = 0.0
 ) -> Float[np.ndarray, " b"]:
     """The dual weights `(K + ridge I)⁻¹ y` of kernel ridge regression: predictions are `K(·, xs) @ weights`."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-    gram = np.asarray(gram, float)
+    _refuse_unless_symmetric(gram)
     shifted = gram + ridge * np.eye(len(gram))
     try:
-        return cho_solve(cho_factor(shifted, lower=True, overwrite_a=True), np.asarray(ys, float))
+        return cho_solve(cho_factor(shifted, lower=True, overwrite_a=True), ys)
     except LinAlgError:
         raise Refusal(
             f"Kernel ridge regression needs a positive definite K + ridge I; got {len(gram)} inputs and ridge={ridge:g}"
@@ -119,27 +159,30 @@ def kernel_ridge(
         ) from None
 
 
+@door
 def kernel_flow(
     gram: Float[np.ndarray, "b b"],
     cross: Float[np.ndarray, "e b"],
     ys: Float[np.ndarray, " b"],
     *,
-    times: Float[np.ndarray, " k"],
+    times: Annotated[Float[np.ndarray, " k"], Least(0)],
 ) -> Float[np.ndarray, "k e"]:
     """What a linearised model says on e new inputs while it learns, from zero: `f' = −K(·, xs)(f − ys)/b`.
 
     The half square loss on the b inputs of `gram`; at late times this is kernel regression without ridge.
     """
-    values, vectors = np.linalg.eigh(np.asarray(gram, float) / len(ys))
+    _refuse_unless_symmetric(gram)
+    values, vectors = np.linalg.eigh(gram / len(ys))
     values = np.maximum(values, 0.0)
-    # (1 − exp(−λt))/λ, which is t where λ is zero
-    small = values < 1e-14 * values.max(initial=1.0)
+    # (1 − exp(−λt))/λ, which is t where λ is zero up to rounding
+    small = values <= 1e-14 * values.max()
     rates = np.where(small, 1.0, values)
-    reached = np.where(small, np.asarray(times)[:, None], -np.expm1(-np.outer(times, rates)) / rates)
-    dual = (reached * (vectors.T @ np.asarray(ys, float))) @ vectors.T
-    return dual @ np.asarray(cross, float).T / len(ys)
+    reached = np.where(small, times[:, None], -np.expm1(-np.outer(times, rates)) / rates)
+    dual = (reached * (vectors.T @ ys)) @ vectors.T
+    return dual @ cross.T / len(ys)
 
 
+@door
 class Scaled(Wrapped):
     """`scale · phi`: with scale √n over the mean of n particles the network is a sum over √n, the lazy scaling."""
 
@@ -156,6 +199,7 @@ class Scaled(Wrapped):
         return [cls(Perceptron(3, 2, "tanh"), 1.7)]
 
 
+@door
 class Linearised(Wrapped):
     """`phi(x, θ₀) + ∇phi(x, θ₀)·δ`: a particle is (δ, θ₀), and learns δ alone when restricted to `projector`."""
 
@@ -166,10 +210,14 @@ class Linearised(Wrapped):
     @property
     def projector(self) -> Float[np.ndarray, "p p"]:
         """Onto the displacements: `restrict(field, unit.projector, through="start")` leaves the anchors θ₀ alone."""
+        refuse_unless_affordable(
+            "The projector of a Linearised unit", 8.0 * self.dim**2, instead="Write a unit with fewer parameters."
+        )
         return np.diag(np.repeat([1.0, 0.0], self.unit.dim))
 
     def anchored(self, cloud: Cloud) -> Cloud:
         """The particles of a cloud as anchors, without displacement: the same network, to first order from there."""
+        refuse_unless_particles(self.unit, cloud, stacks=True)
         return Cloud(jnp.concatenate([jnp.zeros_like(cloud.atoms), cloud.atoms], axis=-1), cloud.weights)
 
     def __call__(self, theta, x):

@@ -1,16 +1,20 @@
 """Residual networks of several mean-field layers: each layer is an average over the particles of one cloud."""
 
 from itertools import accumulate
+from typing import Any
 
 import equinox as eqx
 from jaxtyping import Array, Float
 
 from haarflow.algebra.reps import Rep
+from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
+from haarflow.models.fits import inputs_for, refuse_unless_cloud
 from haarflow.models.units import Unit, network
 
 
+@door
 class Residual(eqx.Module):
     """`h <- h + ∫ phi_l(h, theta_l) dmu` layer by layer from h = x, and the last layer's average as the output.
 
@@ -22,12 +26,6 @@ class Residual(eqx.Module):
     layers: tuple[Unit, ...] = eqx.field(converter=tuple)
 
     def __check_init__(self):
-        strangers = [type(layer).__name__ for layer in self.layers if not isinstance(layer, Unit)]
-        if strangers:
-            raise Refusal(
-                f"The layers of a Residual network are units; got {', '.join(strangers)}. "
-                "Write Residual((Dense(d, d), Dense(d, c)))."
-            )
         sizes = [(layer.inputs, layer.outputs) for layer in self.layers]
         if not sizes or any(size != (sizes[0][0],) * 2 for size in sizes[:-1]) or sizes[-1][0] != sizes[0][0]:
             raise Refusal(
@@ -53,6 +51,7 @@ class Residual(eqx.Module):
 
     def split(self, cloud: Cloud) -> tuple[Cloud, ...]:
         """The marginals, a cloud for each layer."""
+        refuse_unless_cloud("A Residual network", cloud, stacks=True)
         if cloud.p != self.dim:
             raise Refusal(
                 f"A particle of this Residual network has {self.dim} numbers, those of all layers; got atoms in "
@@ -62,9 +61,10 @@ class Residual(eqx.Module):
         starts = [0, *ends[:-1]]
         return tuple(Cloud(cloud.atoms[..., a:b], cloud.weights) for a, b in zip(starts, ends, strict=True))
 
-    def __call__(self, cloud: Cloud, xs: Float[Array, "b d"]) -> Float[Array, "b c"]:
-        """The outputs on a batch."""
+    def __call__(self, cloud: Cloud, xs: Any) -> Float[Array, "b c"]:
+        """The outputs on a batch of inputs (b, d)."""
         *inner, last = zip(self.layers, self.split(cloud), strict=True)
+        xs = inputs_for(self, cloud, xs)
         for layer, marginal in inner:
             xs = xs + network(layer, marginal, xs)
         return network(*last, xs)

@@ -11,15 +11,26 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from haarflow.algebra.reps import Rep, trivial
+from haarflow.doors import Count, PositiveLeaf, door
 from haarflow.errors import Refusal
+from haarflow.identity import by_value
 from haarflow.measures.clouds import Cloud
 from haarflow.models import blocks
 from haarflow.models.activations import activation, evaluated
+from haarflow.models.fits import (
+    inputs_for,
+    refuse_unless_acting,
+    refuse_unless_equivariant,
+    refuse_unless_particles,
+    shapes_of,
+)
 from haarflow.settling import settled
 
 
 class Unit(eqx.Module):
     """A function of one parameter in R^p and one input in R^d, with values in R^c."""
+
+    instead: ClassVar[str] = "Write Dense(inputs, outputs), for example."
 
     if TYPE_CHECKING:  # every member has these three, as fields or as properties
         dim: ClassVar[int]
@@ -68,18 +79,10 @@ class Unit(eqx.Module):
 
     def action(self, on_x: Rep, on_y: Rep) -> Rep:
         """The representation M with unit(M_g theta, on_x(g) x) = on_y(g) unit(theta, x), checked by sampling."""
-        self._fit(on_x, on_y)
+        refuse_unless_acting(self, on_x, on_y)
         rep = self.joint(on_x, on_y)
         refuse_unless_equivariant(self, on_x, on_y, rep)
         return rep
-
-    def _fit(self, on_x: Rep, on_y: Rep):
-        if (on_x.dim, on_y.dim) != (self.inputs, self.outputs):
-            raise Refusal(
-                f"A {type(self).__name__} from R^{self.inputs} to R^{self.outputs} needs representations of those "
-                f"sizes; got on_x of size {on_x.dim} and on_y of size {on_y.dim}. "
-                f"For an invariant output write on_y=trivial(group, {self.outputs})."
-            )
 
 
 class Wrapped(Unit):
@@ -107,60 +110,11 @@ def _summed(weights: Float[Array, "n"], values: Float[Array, "n c b"]) -> Float[
     return (weights @ values.reshape(len(weights), -1)).reshape(values.shape[1:]).T
 
 
-def network(unit: Unit, cloud: Cloud, xs: Float[Array, "b d"]) -> Float[Array, "b c"]:
-    """f_mu(x), the unit averaged over the cloud, on a batch of inputs."""
+@door
+def network(unit: Unit, cloud: Cloud, xs: Array | np.ndarray) -> Float[Array, "b c"]:
+    """f_mu(x), the unit averaged over the cloud, on a batch of inputs (b, d), in the precision of the cloud."""
     refuse_unless_particles(unit, cloud)
-    return blocks.total(unit, cloud.weights, cloud.atoms, xs)
-
-
-def refuse_unless_particles(unit: Unit, cloud: Cloud):
-    """A sentence, where the atoms of a cloud are not parameters of the unit."""
-    if cloud.p != unit.dim:
-        raise Refusal(
-            f"A {type(unit).__name__} has {unit.dim} parameters; got atoms in R^{cloud.p}. "
-            f"Write atoms of shape (n, {unit.dim})."
-        )
-
-
-def violations(
-    unit: Unit, on_x: Rep, on_y: Rep, on_theta: Rep, elements: Float[np.ndarray, "g e e"]
-) -> Float[np.ndarray, " g"]:
-    """The largest relative failure of joint equivariance at each element, over fixed particles and inputs.
-
-    Drawn and moved by NumPy, and evaluated in one compiled call.
-    """
-    draw = np.random.default_rng(0)
-    thetas, xs = draw.normal(size=(16, unit.dim)), draw.normal(size=(16, unit.inputs))
-    moved_thetas = np.stack([thetas, *(np.asarray(on_theta.apply(g, thetas)) for g in elements)])
-    moved_xs = np.stack([xs, *(np.asarray(on_x.apply(g, xs)) for g in elements)])
-    here, *there = np.asarray(_evaluated(unit, moved_thetas, moved_xs))
-    expected = [np.asarray(on_y.apply(g, here.swapaxes(1, 2))).swapaxes(1, 2) for g in elements]
-    gaps = [np.abs(found - wanted).max() for found, wanted in zip(there, expected, strict=True)]
-    return np.array(gaps, float) / (np.abs(here).max() + 1e-30)
-
-
-@eqx.filter_jit
-def _evaluated(unit: Unit, thetas, xs):
-    return jax.vmap(unit.many)(jnp.asarray(thetas, float), jnp.asarray(xs, float))
-
-
-def refuse_unless_equivariant(unit: Unit, on_x: Rep, on_y: Rep, on_theta: Rep):
-    """A sentence with the group element and the size of the violation, where sampling shows one."""
-    if on_theta.dim != unit.dim:
-        raise Refusal(
-            f"A {type(unit).__name__} has {unit.dim} parameters; got an action on R^{on_theta.dim}. "
-            f"Write an action of size {unit.dim}."
-        )
-    elements = on_x.group.probes()
-    tolerance = 1e-8 if jax.config.read("jax_enable_x64") else 1e-3
-    sizes = violations(unit, on_x, on_y, on_theta, elements)
-    if not (sizes <= tolerance).all():
-        worst = int(np.argmax(np.where(np.isnan(sizes), np.inf, sizes)))
-        raise Refusal(
-            f"A {type(unit).__name__} must satisfy unit(M_g theta, g x) = g unit(theta, x); "
-            f"got a relative violation of {sizes[worst]:.2g} at g = {np.round(elements[worst], 4).tolist()}. "
-            f"Write an action on the parameters that undoes g, or use a smaller group."
-        )
+    return blocks.total(unit, cloud.weights, cloud.atoms, inputs_for(unit, cloud, xs))
 
 
 _FEW = 4  # inputs
@@ -169,11 +123,12 @@ _TILE = 4  # columns: a product with a multiple of them takes up to a fifth less
 _CACHED = 4096  # particles, about, whose evaluations stay near the processor
 
 
+@door
 class Dense(Unit):
     """`σ(z x)`: theta is the matrix z (c×d) row by row, the activation pointwise."""
 
-    inputs: int
-    outputs: int
+    inputs: Count
+    outputs: Count
     activation: str = "sigmoid"
 
     def __check_init__(self):
@@ -234,11 +189,12 @@ class Dense(Unit):
         return [cls(2, 2), cls(3, 1, "tanh"), cls(2, 3, "softplus")]
 
 
+@door
 class Perceptron(Unit):
     """`a σ(<w, x> + b)`: theta is (a in R^c, w in R^d, b)."""
 
-    inputs: int
-    outputs: int = 1
+    inputs: Count
+    outputs: Count = 1
     activation: str = "relu"
 
     def __check_init__(self):
@@ -258,9 +214,10 @@ class Perceptron(Unit):
 
     def _padded(self, xs):
         # One product with the inputs padded to (0, x, 1): whole rows of parameters, nothing sliced or copied.
-        empty = np.zeros((len(xs), self.dim), xs.dtype)
-        empty[:, -1] = 1
-        return jnp.asarray(empty).at[:, self.outputs : -1].set(xs)
+        # A constant where the size of the batch is known; `jax.export` may know it as a symbol only.
+        row, b = np.append(np.zeros(self.dim - 1, xs.dtype), np.ones(1, xs.dtype))[None], xs.shape[0]
+        empty = jnp.asarray(row.repeat(b, 0)) if isinstance(b, int) else jnp.broadcast_to(row, (b, self.dim))
+        return empty.at[:, self.outputs : -1].set(xs)
 
     def feedback(self, weights, thetas, xs, answer):
         padded, a = self._padded(xs), thetas[:, : self.outputs]
@@ -286,12 +243,13 @@ class Perceptron(Unit):
         return [cls(3), cls(2, 2, "tanh"), cls(2, 1, "erf"), cls(3, 2, "cos")]
 
 
+@door
 class TwoLayer(Unit):
     """`W σ(Aᵀ x + B)`: theta is (W (c×h), A (d×h), B (h)), each row by row."""
 
-    inputs: int
-    hidden: int
-    outputs: int
+    inputs: Count
+    hidden: Count
+    outputs: Count
     activation: str = "tanh"
 
     def __check_init__(self):
@@ -330,11 +288,12 @@ class TwoLayer(Unit):
         return [cls(2, 3, 1), cls(3, 2, 2, "sigmoid")]
 
 
+@door
 class Quadratic(Unit):
     """`<w, x>²`: theta is w; the network is a quadratic form, with closed-form risks."""
 
-    inputs: int
-    outputs: int = eqx.field(default=1, init=False)
+    inputs: Count
+    outputs: Count = eqx.field(default=1, init=False)
 
     @property
     def dim(self):
@@ -354,12 +313,13 @@ class Quadratic(Unit):
         return [cls(3)]
 
 
+@door
 class Bump(Unit):
     """`a exp(−|x − m|² / 2v)`: theta is (a in R^c, m in R^d), v the variance all bumps share."""
 
-    inputs: int
-    outputs: int = 1
-    variance: Float[Array, ""] = eqx.field(default=0.5, converter=jnp.asarray)
+    inputs: Count
+    outputs: Count = 1
+    variance: PositiveLeaf = eqx.field(default=0.5, converter=jnp.asarray)
 
     @property
     def dim(self):
@@ -377,14 +337,30 @@ class Bump(Unit):
         return [cls(2), cls(3, 2, 0.7)]
 
 
+@door
 class Custom(Unit):
     """A user's own `function(theta, x) -> (c,)` with the action it declares, checked by sampling when used."""
 
-    function: Callable
-    dim: int
-    inputs: int
-    outputs: int
-    declared: Callable[[Rep, Rep], Rep]
+    function: Callable = eqx.field(converter=by_value)
+    dim: Count
+    inputs: Count
+    outputs: Count
+    declared: Callable[[Rep, Rep], Rep] = eqx.field(converter=by_value)
+
+    def __check_init__(self):
+        if isinstance(self.declared, Rep):
+            raise Refusal(
+                f"A Custom unit declares its action as a function of on_x and on_y; got the representation "
+                f"{self.declared}. Write lambda on_x, on_y: on_x, for example."
+            )
+        rule = f"The function of a Custom unit takes ({self.dim},) and ({self.inputs},) numbers to ({self.outputs},)"
+        kind = jnp.zeros(()).dtype
+        theta, x = jax.ShapeDtypeStruct((self.dim,), kind), jax.ShapeDtypeStruct((self.inputs,), kind)
+        found = shapes_of(rule, "Write dim, inputs and outputs as the function has them.", self.function, theta, x)
+        shape = getattr(found, "shape", None)
+        if shape != (self.outputs,) or not jnp.issubdtype(found.dtype, jnp.floating):
+            got = f"{shape} of {found.dtype}" if shape is not None else f"a {type(found).__name__}"
+            raise Refusal(f"{rule} in floating point; got {got}. Write value[None] for one output, outputs=c for c.")
 
     def __call__(self, theta, x):
         return self.function(theta, x)

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from haarflow.algebra.reps import Rep
+from haarflow.doors import Count, NonNegative, Positive, door
 from haarflow.dynamics.fields import Field, Restricted, restrict
 from haarflow.dynamics.progress import Tell, watching
 from haarflow.dynamics.schemes import Euler, Noisy, Scheme
@@ -64,6 +65,7 @@ class Discovery:
         """The orthogonal projector on the subspace."""
         return self.basis @ self.basis.T
 
+    @door
     def angles(self, known: Rep | Float[np.ndarray, "p m"]) -> Float[np.ndarray, " a"]:
         """The principal angles, in degrees, to a known fixed space: a representation's, or a basis of it."""
         return angles(self.basis, known.fixed_basis() if isinstance(known, Rep) else known)
@@ -93,31 +95,34 @@ class Discovery:
         """The field held inside the subspace: training with it trains the discovered architecture."""
         return restrict(field, self.projector)
 
+    @door
     def start(self, cloud: Cloud) -> Cloud:
         """A cloud brought into the subspace, to start from."""
         return cloud.project(self.projector)
 
-    def scheme(self, temperature: float | int = 0.0) -> Scheme:
+    @door
+    def scheme(self, temperature: NonNegative = 0.0) -> Scheme:
         """Noisy steps whose noise stays in the subspace."""
         return Noisy(Euler(), temperature, projector=self.projector)
 
 
+@door
 def discover(
     field: Field | Sequence[Field],
     start: Cloud,
     *,
     key: PRNGKeyArray,
-    dt: float | int,
-    steps: int,
-    temperature: float | int = 0.0,
+    dt: Positive,
+    steps: Count,
+    temperature: NonNegative = 0.0,
     rule: str = "singular",
     stop: str = "test",
     false_expansion: float = 0.01,
-    threshold: float | int | None = None,
-    replicates: int | None = None,
-    directions: int = 1,
-    ties: float | int = 5.0,
-    most: int | None = None,
+    threshold: float | None = None,
+    replicates: Count | None = None,
+    directions: Count = 1,
+    ties: float = 5.0,
+    most: Count | None = None,
     progress: bool | Tell | None = None,
 ) -> Discovery:
     """The subspace that training with this field does not leave, grown from {0}.
@@ -186,6 +191,7 @@ def _from(tell: Tell, done: int, total: int) -> Tell:
     return lambda fraction: tell((done + fraction) / total)
 
 
+@door
 def angles(found: Float[np.ndarray, "p k"], known: Float[np.ndarray, "p m"]) -> Float[np.ndarray, " a"]:
     """Principal angles between two subspaces in degrees, largest first; 90 for each dimension they differ by."""
     from scipy.linalg import subspace_angles

@@ -23,10 +23,10 @@ class Plan(NamedTuple):
     rule: str
     stop: str
     false_expansion: float
-    threshold: float | int | None
+    threshold: float | None
     replicates: int
     directions: int
-    ties: float | int
+    ties: float
     most: int
     steps: int
 
@@ -89,7 +89,7 @@ def refuse_unless_searchable(field: Field | Sequence[Field], start: Cloud, plan:
             "Write one cloud; its replicates differ in their data."
         )
     given = 1 if isinstance(field, Field) else len(field)
-    if given != 1 and given != plan.replicates:
+    if not given or given not in (1, plan.replicates):
         raise Refusal(
             f"A discovery trains on one field, or on one for each replicate; got {given} fields and "
             f"replicates={plan.replicates}. Leave replicates out."
@@ -111,7 +111,3 @@ def _refuse_numbers(plan: Plan) -> None:
         raise Refusal(f"A threshold is an RMD², from 0 to below ½; got {plan.threshold}. Write threshold=1e-3.")
     if not 0 <= plan.ties < np.inf:
         raise Refusal(f"Ties are in standard errors, from 0 on; got {plan.ties}. Write ties=5, or 0 to tie nothing.")
-    counts = {name: getattr(plan, name) for name in ("replicates", "directions", "most", "steps")}
-    for name, count in counts.items():
-        if count < 1:
-            raise Refusal(f"A discovery has {name} >= 1; got {name}={count}. Write {name}=1 or more.")
