@@ -29,8 +29,8 @@ from haarflow.dynamics.equations import (
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional, Variation
 
-Rate = Annotated[float | Array, Least(0)]
-Step = Annotated[float | Array, Above(0)]
+Rate = Annotated[float | Float[Array, ""], Least(0)]
+Step = Annotated[float | Float[Array, ""], Above(0)]
 Row = Float[Array, "n"] | Float[np.ndarray, "n"]
 Times = Float[Array, "k"] | Float[np.ndarray, "k"]
 Square = Float[Array, "d d"] | Float[np.ndarray, "d d"]
@@ -55,6 +55,10 @@ class Bowl(Functional):
     def __check_init__(self):
         for name, matrix in (("H", self.H), ("A", self.A)):
             refuse_unless_symmetric(f"A Bowl's {name}", matrix)
+
+    @property
+    def dim(self):
+        return len(self.b)
 
     def __call__(self, cloud):
         refuse_unless_in("A Bowl", len(self.b), cloud)
@@ -123,6 +127,10 @@ class QuadraticRisk(Functional):
 
     def __check_init__(self):
         refuse_unless_symmetric("A QuadraticRisk's target", self.target)
+
+    @property
+    def dim(self):
+        return len(self.target)
 
     def __call__(self, cloud):
         return quadratic_norm(self._gap(cloud)) / 2

@@ -24,6 +24,7 @@ from haarflow.doors import (
     door,
     numbers,
     refuse_unless_affordable,
+    said,
 )
 from haarflow.dynamics.doubles import doubled
 from haarflow.dynamics.entropic import Plan
@@ -43,14 +44,23 @@ def gaussian_step(mean: Any, deviation: Any, *, stiffness: Any, temperature: Any
     m, s, h, beta, tau = (
         np.asarray(numbers(f"gaussian_step's {name}", one, numpy=True)) for name, one in given.items()
     )
-    pull = 1 + tau * h
+    with np.errstate(over="ignore", invalid="ignore"):
+        pull = 1 + tau * h
     if not ((s >= 0).all() and (beta >= 0).all() and (tau > 0).all() and (pull > 0).all()):
         raise Refusal(
             "A Gaussian step has deviation >= 0, temperature >= 0, tau > 0 and 1 + tau · stiffness > 0, else it has no "
-            f"end; got {', '.join(f'{name}={value}' for name, value in list(given.items())[1:])}. Write a smaller tau."
+            f"end; got {_listed(given)}. Write a smaller tau."
         )
-    root = np.sqrt(s**2 + 4 * pull * tau * beta)
-    return (m / pull)[()], ((s + root) / (2 * pull))[()]
+    with np.errstate(over="ignore", invalid="ignore"):
+        root = np.sqrt(s**2 + 4 * pull * tau * beta)
+        moved, spread = m / pull, (s + root) / (2 * pull)
+    if not (np.isfinite(moved).all() and np.isfinite(spread).all()):
+        raise Refusal(f"A Gaussian step is a law in float64; got {_listed(given)} beyond it. Write smaller numbers.")
+    return moved[()], spread[()]
+
+
+def _listed(given: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={said(value)}" for name, value in given.items())
 
 
 @door
@@ -58,7 +68,7 @@ def quantile_energy(
     functional: Functional,
     quantiles: Float[Array, "n"] | Float[np.ndarray, "n"],
     *,
-    temperature: Annotated[float | Array, Least(0)],
+    temperature: Annotated[float | Float[Array, ""], Least(0)],
 ) -> Float[Array, ""]:
     """The free energy of a law on the line given by n increasing quantiles, with mass 1/n between neighbours."""
     _refuse_unless_increasing("A quantile energy", quantiles)
@@ -180,8 +190,8 @@ def mirror_step(
     functional: Functional,
     cloud: Cloud,
     *,
-    tau: Annotated[float | Array, Above(0)],
-    temperature: Annotated[float | Array, Least(0)] = 0.0,
+    tau: Annotated[float | Float[Array, ""], Above(0)],
+    temperature: Annotated[float | Float[Array, ""], Least(0)] = 0.0,
 ) -> Cloud:
     """The step with relative entropy in place of transport: mirror descent on the weights, in closed form.
 
