@@ -111,6 +111,6 @@ def solved(found: T) -> T:
         if not isinstance(part, Tracer) and not np.isfinite(part).all():
             raise Refusal(
                 "A flow with a closed form is followed while it is finite; got one that leaves every bound, or that "
-                "needs more than 100000 steps. Write earlier times, or a smaller step."
+                "needs more than 100000 steps. Write smaller numbers or earlier times."
             )
     return found

@@ -41,7 +41,7 @@ def replicator(weights: Annotated[Row, Least(0)], potential: Row, *, alpha: Rate
     """Growth alone in a fixed potential: `p_k(t) ∝ p_k exp(−alpha t F_k)`."""
     if not isinstance(weights, Tracer) and not np.any(weights):
         raise Refusal("A replicator starts with weights, not all zero; got zeros. Write np.full(n, 1 / n).")
-    return jax.nn.softmax(jnp.log(weights) - alpha * time * potential)
+    return solved(jax.nn.softmax(jnp.log(weights) - alpha * time * potential))
 
 
 @door
@@ -269,7 +269,7 @@ def _quadratic_fluctuation(start, target, times):
 def quadratic_sampling(moments: Float[Array, "k d d"] | Float[np.ndarray, "k d d"]) -> Float[Array, "k"]:
     """The Monte-Carlo level: `n E|f_n − f|²` for n fresh draws from N(0, S), `4 tr S² + 2 (tr S)²`, for each S."""
     moments = jnp.asarray(moments)
-    return 4 * jnp.sum(moments**2, axis=(1, 2)) + 2 * jnp.trace(moments, axis1=1, axis2=2) ** 2
+    return solved(4 * jnp.sum(moments**2, axis=(1, 2)) + 2 * jnp.trace(moments, axis1=1, axis2=2) ** 2)
 
 
 def _symmetric_basis(d: int) -> Float[np.ndarray, "a d d"]:
@@ -295,7 +295,7 @@ def frozen_flow(
     K is the Gram matrix of the features over the inputs, divided by b; the penalty is `ridge ∫ ½a² dmu`.
     """
     refuse_unless_law(weights)
-    return _frozen_flow(*arrays(features, ys, times, ridge, weights))
+    return solved(_frozen_flow(*arrays(features, ys, times, ridge, weights)))
 
 
 @eqx.filter_jit
@@ -321,7 +321,7 @@ def frozen_fluctuation(
     It is `ridge² E mean_b |(K + ridge)⁻¹ (φφᵀ/b − K) (K + ridge)⁻¹ y|²`. Without ridge it is zero: both interpolate.
     """
     refuse_unless_law(weights)
-    return _frozen_fluctuation(*arrays(features, ys, ridge, weights))
+    return solved(_frozen_fluctuation(*arrays(features, ys, ridge, weights)))
 
 
 @eqx.filter_jit

@@ -6,6 +6,7 @@ over tau, `argmin F(mu) + KL(mu | last) / tau`, they are mirror descent and foll
 first order in tau, and the free energy falls at every step.
 """
 
+import contextlib
 from typing import Annotated, Any
 
 import equinox as eqx
@@ -105,26 +106,29 @@ def quantile_step(
     refuse_unless_affordable(f"A quantile step of {n} quantiles", 8 * 4.0 * n**2, instead="Write fewer quantiles.")
     rest = (functional, quantiles, temperature, tau)
     length = float(np.clip(1.0, spread / 100, 100 * spread))  # one, unless the law is of another scale altogether
-    found = minimize(
-        lambda x: float(_told(_objective, x, *rest)) if (np.diff(x) > 0).all() else np.inf,
-        quantiles,
-        jac=lambda x: _told(_objective_slope, x, *rest),
-        hess=lambda x: _told(_objective_bend, x, *rest),
-        method="trust-exact",
-        options={
-            "gtol": 1e-9 * min(1.0, length / tau),
-            "maxiter": 500,
-            "initial_trust_radius": 0.1 * length,
-            "max_trust_radius": 10.0 * length,
-        },
-    )
-    left = tau * float(np.abs(found.jac).max())
-    if not left <= 1e-6 * spread:
-        raise Refusal(
-            f"A quantile step ends where its slope is zero, to 1e-6 of the law's spread {spread:.2g}; got {left:.1e} "
-            f"after {found.nit} steps. Write a smaller tau."
+    options = {
+        "gtol": 1e-9 * min(1.0, length / tau),
+        "maxiter": 500,
+        "initial_trust_radius": 0.1 * length,
+        "max_trust_radius": 10.0 * length,
+    }
+    left = np.nan
+    with np.errstate(all="ignore"), contextlib.suppress(ValueError, np.linalg.LinAlgError):  # where it met no number
+        found = minimize(
+            lambda x: float(_told(_objective, x, *rest)) if (np.diff(x) > 0).all() else np.inf,
+            quantiles,
+            jac=lambda x: _told(_objective_slope, x, *rest),
+            hess=lambda x: _told(_objective_bend, x, *rest),
+            method="trust-exact",
+            options=options,
         )
-    return found.x
+        left = tau * float(np.abs(found.jac).max())
+        if left <= 1e-6 * spread:
+            return found.x
+    raise Refusal(
+        f"A quantile step ends where its slope is zero, to 1e-6 of the law's spread {spread:.2g}; got {left:.1e} at "
+        f"tau={tau:g}, temperature={temperature:g}. Write a smaller tau."
+    )
 
 
 @doubled
@@ -168,6 +172,11 @@ def entropic_step(
     last = grid.weights("An entropic step", cloud)
     blur = float(grid.widths.max()) if blur is None else blur
     excess, limit = blur**2 / 2, float(np.sqrt(2 * tau * temperature))
+    if not (np.isfinite(tau * temperature) and 1e-3 * grid.widths.min() <= blur < np.inf):
+        raise Refusal(
+            "An entropic step has tau · temperature within float64 and a blur of a thousandth of a cell or more, else "
+            f"mass sticks to its cells; got tau={tau:g}, temperature={temperature:g}, blur={blur:g}. Leave blur out."
+        )
     if not excess < tau * temperature:
         raise Refusal(
             f"An entropic step's blur is below sqrt(2 · tau · temperature) = {limit:.3g}; got {blur:.3g}. Write "
