@@ -314,7 +314,7 @@ BAD = {
     ),
     "too many steps": (
         lambda: gaussian_flow(BOWL, np.zeros(2), np.eye(2), times=[1.0], step=1e-9),
-        "or that needs more than 100000 steps. Write earlier times",
+        "or that needs more than 100000 steps. Write smaller numbers",
     ),
     "a target of another size": (
         lambda: quadratic_flow(np.eye(2), TARGET, times=[1.0]),

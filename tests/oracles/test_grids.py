@@ -267,6 +267,106 @@ def test_without_noise_mass_runs_downhill():
     np.testing.assert_allclose(path.weights[-1] @ LINE.centres[:, 0], 2 * np.exp(-1), rtol=0.03)
 
 
+def _infinite(theta):
+    return jnp.where(jnp.abs(theta[0]) > 2, jnp.inf, 0.0)
+
+
+FAR = Grid(20, 30, 200)
+BAD = {
+    "a word for an end": (lambda: Grid("a", 1, 10), "A Grid's low is an array of real numbers; got 'a'"),
+    "a box without end": (lambda: Grid(0, np.inf, 10), "A Grid's high holds finite numbers; got inf"),
+    "half a cell": (lambda: Grid(0, 1, 2.5), "A Grid's number of cells is a whole number; got 2.5"),
+    "one cell": (lambda: Grid(0, 1, 1), "at least two cells on each; got low=0, high=1, cells=1"),
+    "four axes": (lambda: Grid([0] * 4, 1, 4), "A Grid has one to three axes"),
+    "no axes": (lambda: Grid([], [], []), "A Grid has one to three axes"),
+    "a matrix of ends": (lambda: Grid([[0.0]], 1, 4), "A Grid has one to three axes"),
+    "cells below rounding": (lambda: Grid(1e16, 1e16 + 8, 100), "A Grid has one to three axes, low < high"),
+    "more cells than memory": (lambda: Grid(0, 1, 10**18), r"A Grid of 10{18} cells would need .* Write fewer cells"),
+    "an axis beyond": (lambda: LINE.edges(1), "A Grid of 1 axes counts them from 0; got the axis 1"),
+    "masses that are words": (lambda: LINE.law(["a"] * 200), "The masses of a Grid's law is an array of real numbers"),
+    "a mass that is none": (lambda: LINE.law(np.full(200, np.nan)), "holds finite numbers; got nan"),
+    "no mass": (lambda: LINE.law(np.zeros(200)), "not all zero; got 200 from 0 to 0"),
+    "no deviation": (lambda: LINE.normal(0.0, 0.0), "one mean and one deviation > 0"),
+    "two means on a line": (lambda: LINE.normal((0.0, 1.0), 1.0), "one mean and one deviation > 0"),
+    "a law of another grid": (
+        lambda: free_energy(SPRING, LINE, FAR.normal(25.0, 1.0), temperature=0.1),
+        "got 200 atoms in R.1 for 200 cells and not their centres",
+    ),
+    "no functional": (lambda: gibbs(3, LINE, temperature=0.1), "gibbs's functional is a Functional; got 3"),
+    "no grid": (
+        lambda: gibbs(SPRING, (0, 1), temperature=0.1),
+        r"gibbs's grid is a Grid; got a tuple of 2. Write Grid\(",
+    ),
+    "a temperature in words": (
+        lambda: gibbs(SPRING, LINE, temperature="hot"),
+        "gibbs's temperature is a finite number",
+    ),
+    "an overshooting step": (lambda: gibbs(SPRING, LINE, temperature=0.1, damping=1.5), "damping is a finite number"),
+    "a tolerance that all meet": (
+        lambda: gibbs(SPRING, LINE, temperature=1e-3, tolerance=0.1),
+        "tolerance is below its temperature, else every law would pass; got 0.1 at temperature 0.001",
+    ),
+    "a wall": (
+        lambda: gibbs(Penalty(1.0, _infinite), LINE, temperature=0.1),
+        "finite on all its cells; got the potential inf at .* Write a smaller box, or a large number for a wall",
+    ),
+    "a temperature below Psi": (
+        lambda: gibbs(SPRING, LINE, temperature=1e-307),
+        "Psi over its temperature within float64; got Psi up to",
+    ),
+    "steps by halves": (
+        lambda: fokker_planck(SPRING, LINE, LINE.normal(0.0, 1.0), temperature=0.1, dt=0.1, steps=1.5),
+        "fokker_planck's steps is a whole number",
+    ),
+    "years of steps": (
+        lambda: fokker_planck(SPRING, LINE, LINE.normal(0.0, 1.0), temperature=0.1, dt=0.1, steps=10**12),
+        "takes at most a day; 1000000000000 steps over 200 cells would take .* hours",
+    ),
+    "a record of each of them": (
+        lambda: fokker_planck(SPRING, LINE, LINE.normal(0.0, 1.0), temperature=0.1, dt=0.1, steps=10**12, every=1),
+        "would need .* of memory; .* Write a larger `every`",
+    ),
+    "a step beyond float64": (
+        lambda: fokker_planck(SPRING, LINE, LINE.normal(0.0, 1.0), temperature=0.1, dt=1e306, steps=1),
+        "A Fokker–Planck step keeps the mass; got nan after 1 steps",
+    ),
+    "the rate of a law that moves": (
+        lambda: relaxation_rate(SPRING, LINE, LINE.normal(1.0, 1.0), temperature=0.1),
+        "belongs to a law that stands still, .*; got .* Write gibbs",
+    ),
+    "weights of two lengths": (
+        lambda: relative_entropy(np.full(4, 0.25), np.full(5, 0.2)),
+        r"relative_entropy's others has the shape \(n\) with n = 4",
+    ),
+    "weights beyond one": (
+        lambda: relative_entropy(np.ones(4), np.ones(4)),
+        "weights that sum to one; got weights of sum 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_has_no_answer_is_refused_in_a_sentence(case):
+    call, words = BAD[case]
+    with pytest.raises(Refusal, match=words):
+        call()
+
+
+def test_what_people_have_is_welcome():
+    grid = Grid(np.float32(-3), [3], np.array([50]))
+    wanted = gibbs(SPRING, Grid(-3, 3, 50), temperature=0.5)
+    for half in (0.5, np.float64(0.5), np.float32(0.5), jnp.asarray(0.5), np.array(0.5)):
+        np.testing.assert_array_equal(gibbs(SPRING, grid, temperature=half).cloud.weights, wanted.cloud.weights)
+    np.testing.assert_array_equal(grid.law([1] * 50).weights, grid.law(np.ones(50, np.int8)).weights)
+    assert grid.law(np.full(50, 1e308)).weights[0] == grid.law(np.full(50, 5e-324)).weights[0] == 0.02
+
+
+def test_a_little_noise_is_nearly_none():
+    law = LINE.normal(1.0, 0.3)
+    still, cold = (fokker_planck(SPRING, LINE, law, temperature=t, dt=0.1, steps=3).weights[-1] for t in (0.0, 1e-305))
+    np.testing.assert_allclose(cold, still, atol=1e-14)
+
+
 def test_refusals():
     with pytest.raises(Refusal, match="A Grid has one to three axes, low < high"):
         Grid(1, 0, 10)

@@ -73,13 +73,13 @@ def _double(theta):
 BAD = {
     "a vector for V": (
         lambda: Pairwise(lambda theta: theta, lambda a, b: 0.0)(LINE),
-        "A Pairwise's one_body is one re",
+        "The one_body of a Pairwise takes a particle \\(1,\\) to one",
     ),
     "a vector for U": (
         lambda: Pairwise(lambda theta: 0.0, lambda a, b: _double(a)).variation(LINE),
-        "pair is one real",
+        "two particles .* one real number; got an array \\(2,\\)",
     ),
-    "a word for V": (lambda: Pairwise(lambda theta: "x", lambda a, b: 0.0)(LINE), "one real number; got 'x'"),
+    "a word for V": (lambda: Pairwise(lambda theta: "x", lambda a, b: 0.0)(LINE), "to one real number; got an error, "),
     "no function": (lambda: Pairwise(3, lambda a, b: 0.0), "A Pairwise's one_body is a function; got 3"),
     "a constant that is none": (lambda: Pairwise(jnp.sum, jnp.dot, np.nan), "A Pairwise's constant is a finite number"),
     "a lopsided U": (
@@ -98,7 +98,7 @@ BAD = {
     ),
     "a test of vectors": (
         lambda: weak_rate(LINE, Tangent(jnp.ones((2, 1))), lambda theta: theta),
-        "A test function is one real number; got a traced array of shape",
+        r"A test function takes a particle .* got an array \(1,\) of float64",
     ),
     "no draws": (lambda: sampling_excess(RISK, LINE, 0), "sampling_excess's m is a whole number >= 1; got 0"),
     "places elsewhere": (lambda: first_variation(RISK, LINE, np.ones((3, 2))), r"places in R\^1; got places \(3, 2\)"),

@@ -36,7 +36,7 @@ class Plan(NamedTuple):
     def solve(self, eps: float, iterations: int) -> Float[np.ndarray, " n"]:
         """The logarithms of the end, from the prices of a large eps down to this one by fours."""
         levels, left = [eps], iterations
-        while levels[-1] < self.hold:
+        while levels[-1] < min(self.hold, self.cost.max()):
             levels.append(4 * levels[-1])
         price = np.zeros(len(self.goal))
         look = self.look(price, levels[-1])

@@ -11,6 +11,7 @@ from jaxtyping import Array
 
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
+from haarflow.models.fits import refuse_unless_cloud
 
 T = TypeVar("T")
 
@@ -98,7 +99,8 @@ def refuse_unless_law(weights: Any) -> None:
 
 
 def refuse_unless_in(owner: str, p: int, cloud: Cloud) -> None:
-    """Refuse a cloud in another dimension."""
+    """Refuse what is no cloud, and a cloud in another dimension."""
+    refuse_unless_cloud(owner, cloud)
     if cloud.p != p:
         raise Refusal(f"{owner} of R^{p} takes clouds in R^{p}; got one in R^{cloud.p}. Write atoms with {p} columns.")
 
@@ -109,6 +111,6 @@ def solved(found: T) -> T:
         if not isinstance(part, Tracer) and not np.isfinite(part).all():
             raise Refusal(
                 "A flow with a closed form is followed while it is finite; got one that leaves every bound, or that "
-                "needs more than 100000 steps. Write earlier times, or a smaller step."
+                "needs more than 100000 steps. Write smaller numbers or earlier times."
             )
     return found

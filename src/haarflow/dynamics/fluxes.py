@@ -8,6 +8,8 @@ rate `b(−rise / beta)`, times beta over the squared width, where `b(x) = x / (
 import numpy as np
 from jaxtyping import Float
 
+from haarflow.errors import Refusal
+
 
 def implicit_step(
     field: Float[np.ndarray, "*cells"],
@@ -28,6 +30,8 @@ def implicit_step(
         bands[1, ..., 1:] += dt * down
         bands[0, ..., 1:] = -dt * down
         bands[2, ..., :-1] = -dt * up
+        if not np.isfinite(bands).all():
+            return np.full_like(mass, np.nan)
         solved = solve_banded((1, 1), bands.reshape(3, -1), lines.ravel(), overwrite_ab=True, check_finite=False)
         mass = np.moveaxis(solved.reshape(lines.shape), -1, axis)
     return mass
@@ -36,7 +40,7 @@ def implicit_step(
 def jump_rates(field: Float[np.ndarray, "*n"], width: float, temperature: float) -> tuple[np.ndarray, np.ndarray]:
     """The rates at which mass jumps up and down between neighbours along the last axis."""
     rise = np.diff(field, axis=-1)
-    if temperature == 0:
+    if temperature <= 1e-290 * np.abs(rise).max():  # none, or so little that rise / temperature overflows
         return np.maximum(-rise, 0) / width**2, np.maximum(rise, 0) / width**2
     scale = temperature / width**2
     return scale * _bernoulli(rise / temperature), scale * _bernoulli(-rise / temperature)
@@ -92,8 +96,15 @@ def _most_unstable(up, down, root, pull) -> tuple[float, float]:
 
 
 def log_gibbs(potential: Float[np.ndarray, "*n"], temperature: float) -> Float[np.ndarray, "*n"]:
-    """The logarithms of the weights `∝ exp(−Psi/beta)`, along the last axis."""
-    return normalised(-potential / temperature)
+    """The logarithms of the weights `∝ exp(−Psi/beta)`, along the last axis; refused beyond the range of float64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        logs = -potential / temperature
+    if not np.isfinite(logs).all():
+        raise Refusal(
+            f"A Gibbs law has Psi over its temperature within float64; got Psi up to {np.abs(potential).max():.2g} at "
+            f"temperature {temperature:.2g}. Write a higher temperature, or 0.0 in fokker_planck."
+        )
+    return normalised(logs)
 
 
 def normalised(logs: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:

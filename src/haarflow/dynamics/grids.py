@@ -48,9 +48,15 @@ class Grid:
         ends = [
             np.atleast_1d(numbers(f"A Grid's {name}", end, numpy=True)) for name, end in (("low", low), ("high", high))
         ]
-        counts = [whole("A Grid's number of cells", count) for count in np.ravel(np.asarray(cells, object))]
+        given = np.asarray(cells, object)
+        counts = [whole("A Grid's number of cells", count) for count in given.ravel()]
         axes = {len(ends[0]), len(ends[1]), len(counts)} - {1} or {1}
-        if np.ndim(low) > 1 or np.ndim(high) > 1 or len(axes) != 1 or not axes <= {1, 2, 3} or min(counts) < 2:
+        if (
+            max(np.ndim(low), np.ndim(high), given.ndim) > 1
+            or len(axes) != 1
+            or not axes <= {1, 2, 3}
+            or min(counts) < 2
+        ):
             raise self._refusal(low, high, cells)
         p = axes.pop()
         self.low, self.high = (np.broadcast_to(end, (p,)).copy() for end in ends)
@@ -223,7 +229,9 @@ def free_energy(functional: Functional, grid: Grid, cloud: Cloud, *, temperature
     weights = grid.weights("A free energy", cloud)
     energy = _told(_energy, functional, grid.centres, weights)
     refuse_unless_finite(energy, np.zeros(1), grid.centres)
-    return float(energy) + temperature * entropy(weights, grid.volume)
+    free = float(energy) + temperature * entropy(weights, grid.volume)
+    refuse_unless_finite(np.asarray(free), np.zeros(1), grid.centres)
+    return free
 
 
 @door
@@ -318,9 +326,10 @@ def fokker_planck(
             kept.append(weights)
         if step < steps:
             potential = potential_of(functional, grid.centres, weights)
-            weights = implicit_step(
-                potential.reshape(grid.cells), weights.reshape(grid.cells), grid.widths, temperature, dt
-            )
+            with np.errstate(all="ignore"):
+                weights = implicit_step(
+                    potential.reshape(grid.cells), weights.reshape(grid.cells), grid.widths, temperature, dt
+                )
             weights, total = weights.ravel(), weights.sum()
             if not abs(total - 1) < 1e-3:
                 raise Refusal(

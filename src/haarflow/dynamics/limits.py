@@ -6,7 +6,7 @@ variation is `Psi = V + ∫U dmu`.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import equinox as eqx
 import jax
@@ -23,6 +23,7 @@ from haarflow.identity import by_value
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Functional, Risk, Variation
 from haarflow.measures.clouds import Cloud
+from haarflow.models.fits import refuse_unless_cloud, shapes_of
 from haarflow.models.units import Unit
 from haarflow.values import leaf, refuse_unless_affordable, said
 
@@ -42,30 +43,27 @@ class Pairwise(Functional):
     def sums(self, cloud: Cloud) -> tuple[Float[Array, "n"], Float[Array, "n n"]]:
         """V at every atom and U at every pair of atoms."""
         self._refuse_unless_fit(cloud)
-        alone = jax.vmap(self._alone)(cloud.atoms)
-        together = jax.vmap(lambda theta: jax.vmap(lambda other: self._pair(theta, other))(cloud.atoms))(cloud.atoms)
+        alone = jax.vmap(self.one_body)(cloud.atoms)
+        together = jax.vmap(lambda theta: jax.vmap(lambda other: self.pair(theta, other))(cloud.atoms))(cloud.atoms)
         return alone, together
 
     def at(self, theta: Float[Array, "p"], cloud: Cloud) -> Float[Array, ""]:
         """Psi at one place, in the field of a cloud."""
-        return self._alone(theta) + cloud.weights @ jax.vmap(lambda other: self._pair(theta, other))(cloud.atoms)
-
-    def _alone(self, theta):
-        return one_number("A Pairwise's one_body", self.one_body(theta))
-
-    def _pair(self, theta, other):
-        return one_number("A Pairwise's pair", self.pair(theta, other))
+        return self.one_body(theta) + cloud.weights @ jax.vmap(lambda other: self.pair(theta, other))(cloud.atoms)
 
     def _refuse_unless_fit(self, cloud: Cloud) -> None:
-        """Refuse more pairs than there is memory for, and a U that is not symmetric at two places drawn at random."""
+        """Refuse more pairs than there is memory for, functions of vectors, and a U that is not symmetric."""
+        refuse_unless_cloud("A Pairwise", cloud)
         refuse_unless_affordable(
             f"The {cloud.n} x {cloud.n} pairs of a cloud",
             float(cloud.n) ** 2 * cloud.atoms.dtype.itemsize,
             instead="Write a cloud or a Grid of fewer places.",
         )
-        with jax.ensure_compile_time_eval():
+        refuse_unless_number("The one_body of a Pairwise", self.one_body, cloud, 1)
+        refuse_unless_number("The pair of a Pairwise", self.pair, cloud, 2)
+        with jax.ensure_compile_time_eval():  # at two places, where its value is known while programs are compiled
             one, other = jnp.asarray(np.random.default_rng(0).uniform(0.2, 1.5, (2, cloud.p)))
-            there, back = self._pair(one, other), self._pair(other, one)
+            there, back = self.pair(one, other), self.pair(other, one)
             if isinstance(there, Tracer) or isinstance(back, Tracer):
                 return
             there, back = float(there), float(back)
@@ -88,12 +86,15 @@ class Pairwise(Functional):
         return [pairwise(Risk.examples()[0]), cls(lambda theta: jnp.sin(theta[0] - theta[3]), pair, 0.2)]
 
 
-def one_number(owner: str, value: Any) -> Float[Array, ""]:
-    """What a function of particles said, refused unless it is one real number."""
-    plain = isinstance(value, int | float)
-    if not plain and (np.shape(value) != () or not jnp.issubdtype(getattr(value, "dtype", object), jnp.floating)):
-        raise Refusal(f"{owner} is one real number; got {said(value)}. Write theta[0] or jnp.sum(...), for example.")
-    return jnp.asarray(value, float if plain else None)
+def refuse_unless_number(owner: str, function: Callable, cloud: Cloud, particles: int) -> None:
+    """Refuse a function of one or two particles of a cloud that does not return one real number."""
+    rule = f"{owner} takes {'a particle' if particles == 1 else 'two particles'} ({cloud.p},) to one real number"
+    particle = jax.ShapeDtypeStruct((cloud.p,), cloud.atoms.dtype)
+    found = shapes_of(rule, "Write it for particles of that size.", function, *[particle] * particles)
+    shape, kind = getattr(found, "shape", None), getattr(found, "dtype", np.dtype(object))
+    if shape != () or not any(jnp.issubdtype(kind, real) for real in (jnp.floating, jnp.integer)):
+        got = f"an array {shape} of {kind}" if shape is not None else said(found)
+        raise Refusal(f"{rule}; got {got}. Write theta[0] or jnp.sum(...), for example.")
 
 
 class OneBody(eqx.Module):
@@ -136,8 +137,8 @@ def dissipation(
     functional: Functional,
     cloud: Cloud,
     *,
-    transport: Annotated[float | Array, Least(0)] = 1.0,
-    growth: Annotated[float | Array, Least(0)] = 0.0,
+    transport: Annotated[float | Float[Array, ""], Least(0)] = 1.0,
+    growth: Annotated[float | Float[Array, ""], Least(0)] = 0.0,
 ) -> Float[Array, ""]:
     """`dE/dt = −transport ∫|∇Psi|² dmu − growth ∫(Psi − mean Psi)² dmu` along `Descend(functional, …)`."""
     potential, velocity = functional.variation(cloud)
@@ -153,7 +154,8 @@ def weak_rate(cloud: Cloud, tangent: Tangent, test: Callable) -> Float[Array, ""
             f"A weak rate is along a tangent of the cloud's shape {cloud.atoms.shape}; got {tangent.atoms.shape}. "
             "Write field(key, cloud)."
         )
-    values, slopes = jax.vmap(jax.value_and_grad(lambda z: one_number("A test function", test(z))))(cloud.atoms)
+    refuse_unless_number("A test function", test, cloud, 1)
+    values, slopes = jax.vmap(jax.value_and_grad(test))(cloud.atoms)
     rate = jnp.sum(slopes * tangent.atoms, axis=1)
     return cloud.weights @ (rate if tangent.growth is None else rate + values * tangent.growth)
 

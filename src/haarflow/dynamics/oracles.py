@@ -30,8 +30,8 @@ from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional, Variation
 from haarflow.values import leaf
 
-Rate = Annotated[float | Array, Least(0)]
-Step = Annotated[float | Array, Above(0)]
+Rate = Annotated[float | Float[Array, ""], Least(0)]
+Step = Annotated[float | Float[Array, ""], Above(0)]
 Row = Float[Array, "n"] | Float[np.ndarray, "n"]
 Times = Float[Array, "k"] | Float[np.ndarray, "k"]
 Square = Float[Array, "d d"] | Float[np.ndarray, "d d"]
@@ -42,7 +42,7 @@ def replicator(weights: Annotated[Row, Least(0)], potential: Row, *, alpha: Rate
     """Growth alone in a fixed potential: `p_k(t) ∝ p_k exp(−alpha t F_k)`."""
     if not isinstance(weights, Tracer) and not np.any(weights):
         raise Refusal("A replicator starts with weights, not all zero; got zeros. Write np.full(n, 1 / n).")
-    return jax.nn.softmax(jnp.log(weights) - alpha * time * potential)
+    return solved(jax.nn.softmax(jnp.log(weights) - alpha * time * potential))
 
 
 @door
@@ -56,6 +56,10 @@ class Bowl(Functional):
     def __check_init__(self):
         for name, matrix in (("H", self.H), ("A", self.A)):
             refuse_unless_symmetric(f"A Bowl's {name}", matrix)
+
+    @property
+    def dim(self):
+        return len(self.b)
 
     def __call__(self, cloud):
         refuse_unless_in("A Bowl", len(self.b), cloud)
@@ -124,6 +128,10 @@ class QuadraticRisk(Functional):
 
     def __check_init__(self):
         refuse_unless_symmetric("A QuadraticRisk's target", self.target)
+
+    @property
+    def dim(self):
+        return len(self.target)
 
     def __call__(self, cloud):
         return quadratic_norm(self._gap(cloud)) / 2
@@ -262,7 +270,7 @@ def _quadratic_fluctuation(start, target, times):
 def quadratic_sampling(moments: Float[Array, "k d d"] | Float[np.ndarray, "k d d"]) -> Float[Array, "k"]:
     """The Monte-Carlo level: `n E|f_n − f|²` for n fresh draws from N(0, S), `4 tr S² + 2 (tr S)²`, for each S."""
     moments = jnp.asarray(moments)
-    return 4 * jnp.sum(moments**2, axis=(1, 2)) + 2 * jnp.trace(moments, axis1=1, axis2=2) ** 2
+    return solved(4 * jnp.sum(moments**2, axis=(1, 2)) + 2 * jnp.trace(moments, axis1=1, axis2=2) ** 2)
 
 
 def _symmetric_basis(d: int) -> Float[np.ndarray, "a d d"]:
@@ -288,7 +296,7 @@ def frozen_flow(
     K is the Gram matrix of the features over the inputs, divided by b; the penalty is `ridge ∫ ½a² dmu`.
     """
     refuse_unless_law(weights)
-    return _frozen_flow(*arrays(features, ys, times, ridge, weights))
+    return solved(_frozen_flow(*arrays(features, ys, times, ridge, weights)))
 
 
 @eqx.filter_jit
@@ -314,7 +322,7 @@ def frozen_fluctuation(
     It is `ridge² E mean_b |(K + ridge)⁻¹ (φφᵀ/b − K) (K + ridge)⁻¹ y|²`. Without ridge it is zero: both interpolate.
     """
     refuse_unless_law(weights)
-    return _frozen_fluctuation(*arrays(features, ys, ridge, weights))
+    return solved(_frozen_fluctuation(*arrays(features, ys, ridge, weights)))
 
 
 @eqx.filter_jit

@@ -6,6 +6,7 @@ over tau, `argmin F(mu) + KL(mu | last) / tau`, they are mirror descent and foll
 first order in tau, and the free energy falls at every step.
 """
 
+import contextlib
 from typing import Annotated, Any
 
 import equinox as eqx
@@ -15,7 +16,12 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
+<<<<<<< HEAD
 from haarflow.doors import Above, Count, Least, NonNegative, Positive, door
+=======
+from haarflow.doors import Above, Count, Least, NonNegative, Positive, door
+from haarflow.values import numbers, refuse_unless_affordable, said
+>>>>>>> limits
 from haarflow.dynamics.doubles import doubled
 from haarflow.dynamics.entropic import Plan
 from haarflow.dynamics.fluxes import log_gibbs
@@ -35,14 +41,23 @@ def gaussian_step(mean: Any, deviation: Any, *, stiffness: Any, temperature: Any
     m, s, h, beta, tau = (
         np.asarray(numbers(f"gaussian_step's {name}", one, numpy=True)) for name, one in given.items()
     )
-    pull = 1 + tau * h
+    with np.errstate(over="ignore", invalid="ignore"):
+        pull = 1 + tau * h
     if not ((s >= 0).all() and (beta >= 0).all() and (tau > 0).all() and (pull > 0).all()):
         raise Refusal(
             "A Gaussian step has deviation >= 0, temperature >= 0, tau > 0 and 1 + tau · stiffness > 0, else it has no "
-            f"end; got {', '.join(f'{name}={value}' for name, value in list(given.items())[1:])}. Write a smaller tau."
+            f"end; got {_listed(given)}. Write a smaller tau."
         )
-    root = np.sqrt(s**2 + 4 * pull * tau * beta)
-    return (m / pull)[()], ((s + root) / (2 * pull))[()]
+    with np.errstate(over="ignore", invalid="ignore"):
+        root = np.sqrt(s**2 + 4 * pull * tau * beta)
+        moved, spread = m / pull, (s + root) / (2 * pull)
+    if not (np.isfinite(moved).all() and np.isfinite(spread).all()):
+        raise Refusal(f"A Gaussian step is a law in float64; got {_listed(given)} beyond it. Write smaller numbers.")
+    return moved[()], spread[()]
+
+
+def _listed(given: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={said(value)}" for name, value in given.items())
 
 
 @door
@@ -50,7 +65,7 @@ def quantile_energy(
     functional: Functional,
     quantiles: Float[Array, "n"] | Float[np.ndarray, "n"],
     *,
-    temperature: Annotated[float | Array, Least(0)],
+    temperature: Annotated[float | Float[Array, ""], Least(0)],
 ) -> Float[Array, ""]:
     """The free energy of a law on the line given by n increasing quantiles, with mass 1/n between neighbours."""
     _refuse_unless_increasing("A quantile energy", quantiles)
@@ -87,26 +102,29 @@ def quantile_step(
     refuse_unless_affordable(f"A quantile step of {n} quantiles", 8 * 4.0 * n**2, instead="Write fewer quantiles.")
     rest = (functional, quantiles, temperature, tau)
     length = float(np.clip(1.0, spread / 100, 100 * spread))  # one, unless the law is of another scale altogether
-    found = minimize(
-        lambda x: float(_told(_objective, x, *rest)) if (np.diff(x) > 0).all() else np.inf,
-        quantiles,
-        jac=lambda x: _told(_objective_slope, x, *rest),
-        hess=lambda x: _told(_objective_bend, x, *rest),
-        method="trust-exact",
-        options={
-            "gtol": 1e-9 * min(1.0, length / tau),
-            "maxiter": 500,
-            "initial_trust_radius": 0.1 * length,
-            "max_trust_radius": 10.0 * length,
-        },
-    )
-    left = tau * float(np.abs(found.jac).max())
-    if not left <= 1e-6 * spread:
-        raise Refusal(
-            f"A quantile step ends where its slope is zero, to 1e-6 of the law's spread {spread:.2g}; got {left:.1e} "
-            f"after {found.nit} steps. Write a smaller tau."
+    options = {
+        "gtol": 1e-9 * min(1.0, length / tau),
+        "maxiter": 500,
+        "initial_trust_radius": 0.1 * length,
+        "max_trust_radius": 10.0 * length,
+    }
+    left = np.nan
+    with np.errstate(all="ignore"), contextlib.suppress(ValueError, np.linalg.LinAlgError):  # where it met no number
+        found = minimize(
+            lambda x: float(_told(_objective, x, *rest)) if (np.diff(x) > 0).all() else np.inf,
+            quantiles,
+            jac=lambda x: _told(_objective_slope, x, *rest),
+            hess=lambda x: _told(_objective_bend, x, *rest),
+            method="trust-exact",
+            options=options,
         )
-    return found.x
+        left = tau * float(np.abs(found.jac).max())
+        if left <= 1e-6 * spread:
+            return found.x
+    raise Refusal(
+        f"A quantile step ends where its slope is zero, to 1e-6 of the law's spread {spread:.2g}; got {left:.1e} at "
+        f"tau={tau:g}, temperature={temperature:g}. Write a smaller tau."
+    )
 
 
 @doubled
@@ -150,6 +168,11 @@ def entropic_step(
     last = grid.weights("An entropic step", cloud)
     blur = float(grid.widths.max()) if blur is None else blur
     excess, limit = blur**2 / 2, float(np.sqrt(2 * tau * temperature))
+    if not (np.isfinite(tau * temperature) and 1e-3 * grid.widths.min() <= blur < np.inf):
+        raise Refusal(
+            "An entropic step has tau · temperature within float64 and a blur of a thousandth of a cell or more, else "
+            f"mass sticks to its cells; got tau={tau:g}, temperature={temperature:g}, blur={blur:g}. Leave blur out."
+        )
     if not excess < tau * temperature:
         raise Refusal(
             f"An entropic step's blur is below sqrt(2 · tau · temperature) = {limit:.3g}; got {blur:.3g}. Write "
@@ -172,8 +195,8 @@ def mirror_step(
     functional: Functional,
     cloud: Cloud,
     *,
-    tau: Annotated[float | Array, Above(0)],
-    temperature: Annotated[float | Array, Least(0)] = 0.0,
+    tau: Annotated[float | Float[Array, ""], Above(0)],
+    temperature: Annotated[float | Float[Array, ""], Least(0)] = 0.0,
 ) -> Cloud:
     """The step with relative entropy in place of transport: mirror descent on the weights, in closed form.
 

@@ -65,7 +65,7 @@ def reduce(field: Field, cloud: Cloud, on_x: Rep, on_y: Rep) -> Reduced:
 
 def _action(functional: Functional, on_x: Rep, on_y: Rep) -> Rep:
     """The action on the parameters of the risks' units, which are the particles."""
-    risks = [part for part in getattr(functional, "parts", (functional,)) if isinstance(part, Risk)]
+    risks = [part for part in functional.parts if isinstance(part, Risk)]
     units = [risk.unit.unit if isinstance(risk.unit, Averaged) else risk.unit for risk in risks]
     if not units:
         raise Refusal("reduce moves the particles of a Risk's unit; got a functional without one. Add a Risk.")

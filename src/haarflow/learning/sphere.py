@@ -14,11 +14,13 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from haarflow.doors import Count, Least, Most, door
+from haarflow.doors import Least, Most, door
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional, Variation
 from haarflow.measures.clouds import Cloud, uniform
+from haarflow.models.fits import refuse_unless_cloud
 from haarflow.models.kernels import arc
+from haarflow.values import whole
 
 Nodes = Annotated[int, Least(1), Most(5000)]
 
@@ -79,7 +81,9 @@ def _refuse_unless_particles(p: int) -> None:
 
 
 def _difference(cloud: Cloud, other: Cloud):
-    _refuse_unless_particles(cloud.p)
+    for one in (cloud, other):
+        refuse_unless_cloud("A ReLU network", one)
+        _refuse_unless_particles(one.p)
     if cloud.p != other.p:
         raise Refusal(
             f"ReLU networks are compared over one R^(1 + d); got atoms in R^{cloud.p} and in R^{other.p}. "
@@ -106,7 +110,12 @@ class ReluRisk(Functional):
     teacher: Cloud
 
     def __check_init__(self):
+        refuse_unless_cloud("A ReluRisk", self.teacher)
         _refuse_unless_particles(self.teacher.p)
+
+    @property
+    def dim(self):
+        return self.teacher.p
 
     def __call__(self, cloud):
         return relu_distance(cloud, self.teacher) / 2
@@ -142,9 +151,10 @@ class ReluLimit(Functional):
     cosines: Float[Array, "q"]
     masses: Float[Array, "q"]
 
-    def __init__(self, teacher: Cloud, d: Count, *, nodes: Nodes = 8):
+    def __init__(self, teacher: Cloud, d: int, *, nodes: int = 8):
+        refuse_unless_cloud("A ReluLimit", teacher)
         _refuse_unless_particles(teacher.p)
-        rest = d - (teacher.p - 1)
+        rest = whole("A ReluLimit's d", d, least=1) - (teacher.p - 1)
         if rest < 2:
             raise Refusal(
                 f"A ReluLimit needs two directions or more that its teacher does not know; got a teacher of "
@@ -152,6 +162,10 @@ class ReluLimit(Functional):
             )
         self.teacher = Cloud(jnp.pad(teacher.atoms, ((0, 0), (0, 1))), teacher.weights)
         self.cosines, self.masses = (jnp.asarray(part) for part in angle_quadrature(rest, nodes))
+
+    @property
+    def dim(self):
+        return self.teacher.p
 
     def __call__(self, cloud):
         signed, atoms = _difference(cloud, self.teacher)

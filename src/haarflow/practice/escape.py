@@ -2,18 +2,19 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from haarflow.doors import Least, door
 from haarflow.dynamics.fields import Descend, Field, Tangent
 from haarflow.dynamics.flow import Diverged, flow
 from haarflow.dynamics.progress import Tell
 from haarflow.dynamics.schemes import Euler, Noisy
-from haarflow.errors import Refusal
+from haarflow.errors import Refusal, one_of
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import Cloud, stack
@@ -55,6 +56,11 @@ class Training(NamedTuple):
 
     def run(self, fields: Sequence[Field], start: Cloud, projector: Float[np.ndarray, "p p"]) -> Cloud:
         """The ends (r, n, p) of all replicates: on one field in one program, or on a field for each, in turn."""
+        if len(fields) not in (1, self.replicates):
+            raise Refusal(
+                f"A discovery trains on one field, or on one for each of its {self.replicates} replicates; got "
+                f"{len(fields)}. Write as many fields as replicates."
+            )
         scheme = Noisy(Euler(), self.temperature, projector=projector)
         keys = jax.random.split(self.key, self.replicates)
         turns = [(fields[0], keys)] if len(fields) == 1 else list(zip(fields, keys, strict=True))
@@ -66,7 +72,7 @@ class Training(NamedTuple):
                 path = flow(field, scheme, start, key=key, dt=self.dt, steps=self.steps, progress=told)
             if path.stopped is not None:
                 raise Refusal(
-                    f"A discovery trains without meeting an infinite number; got one after {path.steps[-1]} steps of "
+                    f"A discovery trains without meeting an infinite number; got one after {path.ended.min()} steps of "
                     f"dt={self.dt:g}. Write a smaller dt, or a start nearer to zero."
                 )
             ends.append(path.cloud)
@@ -101,16 +107,18 @@ class Excess(NamedTuple):
     errors: Float[np.ndarray, "m p"]
 
 
+@door
 def escape(field: Field | Sequence[Field], start: Cloud, basis: Float[np.ndarray, "p k"], training: Training) -> Escape:
     """Train freely from the start on the subspace: the residuals (I − P) z at the end."""
-    projector = basis @ basis.T
+    projector = _projector(basis, start)
     atoms = _scaled(training.run(_several(field), _moved(start, projector), projector))
     return Escape(atoms, atoms - (atoms @ basis) @ basis.T)
 
 
+@door
 def pull(field: Field | Sequence[Field], start: Cloud, basis: Float[np.ndarray, "p k"], training: Training) -> Escape:
     """Train held on the subspace: where the field, added up along the way, would have pulled each atom."""
-    projector = basis @ basis.T
+    projector = _projector(basis, start)
     double = _moved(start, np.concatenate([projector, np.zeros_like(projector)], axis=1))
     wide = np.zeros((2 * start.p, 2 * start.p))
     wide[: start.p, : start.p] = projector
@@ -118,6 +126,15 @@ def pull(field: Field | Sequence[Field], start: Cloud, basis: Float[np.ndarray, 
     ends = _scaled(training.run(held, double, wide))
     residuals = ends[..., start.p :]
     return Escape(ends[..., : start.p] + residuals, residuals)
+
+
+def _projector(basis: Float[np.ndarray, "p k"], start: Cloud) -> Float[np.ndarray, "p p"]:
+    if len(basis) != start.p or not np.allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-6):
+        raise Refusal(
+            f"A subspace of R^{start.p} is given by orthonormal columns ({start.p}, k); got the shape {basis.shape}, "
+            "or columns that are not orthonormal. Write np.linalg.qr(columns)[0]."
+        )
+    return basis @ basis.T
 
 
 def _several(field: Field | Sequence[Field]) -> Sequence[Field]:
@@ -137,12 +154,13 @@ def _scaled(cloud: Cloud) -> Float[np.ndarray, "r n p"]:
     return np.asarray(cloud.atoms, float) * np.sqrt(np.asarray(cloud.weights, float))[..., None]
 
 
+@door
 def excess(
     residuals: Float[np.ndarray, "r n p"],
     *,
     rule: str = "singular",
     above: float = 0.0,
-    weights: Float[np.ndarray, " n"] | None = None,
+    weights: Annotated[Float[np.ndarray, " n"], Least(0)] | None = None,
 ) -> Excess:
     """Is a residual more than noise? Directions from half of the replicates, each judged by the other half.
 
@@ -151,6 +169,7 @@ def excess(
     mean zero. The directions returned are those of all replicates, with standard errors for their coordinates. The
     `mean` rule has one pair: u the roots of the weights (equal unless given), v the mean residual.
     """
+    one_of("The rule of a residual", rule, RULES)
     half, n = len(residuals) // 2, residuals.shape[1]
     roots = None if rule == "singular" else np.sqrt(np.full(n, 1 / n) if weights is None else weights)
     rows, columns, sizes = _pairs(residuals.mean(axis=0), roots)
