@@ -106,23 +106,10 @@ def test_the_schedule_scales_the_step_by_its_time():
 
 
 def test_sliding_a_number_does_not_recompile():
-    traces = []
-
-    class Counted(Field):
-        field: Field
-
-        def __call__(self, key, cloud):
-            traces.append(1)
-            return self.field(key, cloud)
-
-        @classmethod
-        def examples(cls):
-            return []
-
     def run(dt=0.1, temperature=1e-3, tau=1e-3, alpha=0.5, steps=20):
         field = Counted(Descend(Risk(TEACHER.unit, TEACHER) + Penalty(tau), growth=alpha))
         flow(field, Noisy(Euler(), temperature), start(), key=KEY, dt=dt, steps=steps)
-        return len(traces)
+        return len(TRACES)
 
     first = run()
     assert run(dt=0.2) == run(temperature=0.1) == run(tau=0.3) == run(alpha=2.0) == run(steps=33) == first
@@ -252,22 +239,32 @@ def test_numbers_of_any_type_run_in_one_program():
         np.testing.assert_allclose(batch.cloud.atoms[i], (1 - 0.5 * size) ** 2 * start().atoms, rtol=1e-12)
 
 
+TRACES = []
+
+
+class Counted(Field):
+    """Another field, which counts how often it is traced."""
+
+    field: Field
+
+    def __call__(self, key, cloud):
+        TRACES.append(1)
+        return self.field(key, cloud)
+
+    @classmethod
+    def examples(cls):
+        return []
+
+
 def test_what_is_made_again_does_not_compile_again():
-    traces = []
-
-    def counted(theta):
-        traces.append(1)
-        return jnp.sum(theta**2) / 2
-
     def run(rate, size):
-        field = Descend(Penalty(size, lambda theta: counted(theta)))
+        field = Counted(Descend(Penalty(size, lambda theta: jnp.sum(theta**2) / 2)))
         flow(field, Optax(optax.adam(1.0)), start(), key=KEY, dt=rate, steps=3, schedule=lambda t: 1 / (1 + t))
+        return len(TRACES)
 
-    run(0.1, 1.0)
-    once = len(traces)
+    once = run(0.1, 1.0)
     for rate, size in ((1, 2), (np.float32(0.5), np.float64(0.1)), (np.array(0.1), jnp.asarray(1))):
-        run(rate, size)
-    assert len(traces) == once
+        assert run(rate, size) == once
 
 
 class Heavy(Field):

@@ -144,7 +144,7 @@ REFUSED = {
     "empty": (lambda: sharing(np.zeros((0, 2))), r"takes an orthonormal basis .*; got the shape \(0, 2\)"),
     "skewed": (lambda: sharing(np.ones((3, 2))), r"off the identity by 3.0e\+00. Write `np.linalg.qr\(basis\)\[0\]`"),
     "not of length one": (lambda: symmetries(5 * BASIS), "symmetries takes an orthonormal basis of a subspace"),
-    "negative tolerance": (lambda: sharing(BASIS, tolerance=-1), "sharing's tolerance is a number >= 0; got -1"),
+    "negative tolerance": (lambda: sharing(BASIS, tolerance=-1), "sharing's tolerance is a finite number >= 0; got -1"),
     "infinite tolerance": (lambda: sharing(BASIS, tolerance=np.inf), "sharing's tolerance is a finite number; got inf"),
     "negative shape": (lambda: symmetries(BASIS, shape=(-2, -2)), r"symmetries's shape\[0\] is a whole number >= 1"),
     "long shape": (lambda: symmetries(BASIS, shape=(2, 2, 1)), "symmetries's shape holds 2 things; got 3"),
