@@ -326,7 +326,7 @@ def _refuse_shape(place: Place, shape: tuple[int, ...], letters: Sequence[str]) 
         if letter != "_" and letter.isidentifier() and size == known:
             place.sizes.setdefault(letter, (size, place.owner))
         if letter != "_" and size != known:
-            reason = "always" if letter.isdigit() else f"as in {whose}"
+            reason = "always" if letter.isdigit() else f"as in {_inside_a_sentence(whose)}"
             raise Refusal(
                 f"{place.owner} has the shape ({', '.join(letters)}) with {letter} = {known} {reason}; "
                 f"got the shape {shape}. Give both the same size."
@@ -482,7 +482,11 @@ def _words(hint: Any) -> str:
     if origin is not None and isinstance(origin, type) and issubclass(origin, Sequence):
         return "a list"
     name = getattr(hint, "__name__", str(hint))
-    return a(name).replace("A", "a", 1) if name != "Callable" else "a function"
+    return _inside_a_sentence(a(name)) if name != "Callable" else "a function"
+
+
+def _inside_a_sentence(owner: str) -> str:
+    return owner[0].lower() + owner[1:] if owner.startswith(("A ", "An ")) else owner
 
 
 def a(name: str) -> str:

@@ -373,6 +373,33 @@ def test_bad_calls_are_refused_in_a_sentence(sentence, given):
         flow(call.pop("field"), call.pop("scheme"), call.pop("cloud"), **call)
 
 
+class Wrong(Field):
+    """Answers whatever it is given."""
+
+    answer: object = eqx.field(static=True)
+
+    def __call__(self, key, cloud):
+        return self.answer(cloud)
+
+    @classmethod
+    def examples(cls):
+        return []
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (lambda cloud: None, "A Field returns a Tangent with a velocity for each atom .*; got None from Wrong"),
+        (lambda cloud: cloud.atoms, "A Field returns a Tangent .*; got a traced array"),
+        (lambda cloud: Tangent(cloud.atoms[:2]), r"got velocities of shape \(2, 4\) from Wrong"),
+        (lambda cloud: Tangent(cloud.atoms, cloud.weights[:2]), "A Tangent's growth has the shape"),
+    ],
+)
+def test_a_field_that_answers_nonsense_is_named(answer, sentence):
+    with pytest.raises(Refusal, match=sentence):
+        flow(Wrong(answer), Euler(), start(), key=KEY, dt=0.1, steps=1)
+
+
 ASKEW = np.array([[0.36, 0.48, 0.0, 0.0], [0.48, 0.64, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5], [0.0, 0.0, 0.5, 0.5]])
 
 

@@ -100,5 +100,5 @@ def test_refusals():
         Noisy(Euler(), -0.1)
     with pytest.raises(Refusal, match="A Noisy's temperature is a finite number; got nan"):
         Noisy(Euler(), float("nan"))
-    with pytest.raises(Refusal, match=r"wraps an optax transformation; got float. Write Optax\(optax.adam\(1.0\)\)"):
+    with pytest.raises(Refusal, match=r"wraps an optax transformation; got 0.1. Write Optax\(optax.adam\(1.0\)\)"):
         Optax(0.1)

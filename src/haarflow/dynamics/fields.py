@@ -16,6 +16,7 @@ from haarflow.learning.risks import Functional, Penalty, Risk
 from haarflow.measures.clouds import Cloud, projector_matrix
 
 
+@door
 class Tangent(eqx.Module):
     """A direction for a cloud: a velocity for each atom and, where mass moves too, a growth rate of each weight."""
 
@@ -67,7 +68,8 @@ class Descend(Field):
     transport: NonNegativeLeaf = eqx.field(default=1.0, converter=leaf, kw_only=True)
     growth: NonNegativeLeaf | None = eqx.field(default=None, converter=leaf, kw_only=True)
 
-    def __call__(self, key, cloud):
+    @door
+    def __call__(self, key: PRNGKeyArray, cloud: Cloud) -> Tangent:
         potential, velocity = self.functional.sample(key).variation(cloud)
         if self.growth is None:
             return Tangent(self.transport * velocity)
@@ -77,6 +79,31 @@ class Descend(Field):
     def examples(cls):
         risk = Risk.examples()[0] + Penalty(0.1)
         return [cls(risk), cls(risk, transport=0.5, growth=2.0), cls(risk, transport=0.0, growth=1.0)]
+
+
+class Checked(Field):
+    """Another field, whose answers are looked at: a flow calls every field through it."""
+
+    field: Field
+
+    def __call__(self, key, cloud):
+        found = self.field(key, cloud)
+        if not isinstance(found, Tangent) or found.atoms.shape != cloud.atoms.shape:
+            got = f"velocities of shape {found.atoms.shape}" if isinstance(found, Tangent) else said(found)
+            raise Refusal(
+                f"A Field returns a Tangent with a velocity for each atom {cloud.atoms.shape}; got {got} from "
+                f"{type(self.field).__name__}. Write return Tangent(velocity)."
+            )
+        if found.growth is not None and found.growth.shape != cloud.weights.shape:
+            raise Refusal(
+                f"A Tangent's growth is a rate for each weight {cloud.weights.shape}; got the shape "
+                f"{found.growth.shape} from {type(self.field).__name__}. Write one number for each atom."
+            )
+        return found
+
+    @classmethod
+    def examples(cls):
+        return [cls(Descend.examples()[1])]
 
 
 class Restricted(Field):
@@ -90,7 +117,8 @@ class Restricted(Field):
     projector: Float[Array, "p p"]
     through: str = eqx.field(default="origin", static=True)
 
-    def __call__(self, key, cloud):
+    @door
+    def __call__(self, key: PRNGKeyArray, cloud: Cloud) -> Tangent:
         tangent = self.field(key, cloud)
         return Tangent(self._along(tangent.atoms), tangent.growth)
 

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Key
 from haarflow.doors import Count, Natural, door, said
 from haarflow.dynamics.batches import apart, stacked, together
 from haarflow.dynamics.checkpoints import Checkpoint
-from haarflow.dynamics.fields import Field
+from haarflow.dynamics.fields import Checked, Field
 from haarflow.dynamics.noise import unrolled
 from haarflow.dynamics.paths import GOING, Log, State
 from haarflow.dynamics.progress import Tell, watching
@@ -197,11 +197,20 @@ def _step(lanes: dict[str, Lane], state: State, key, dt, schedule, k) -> State:
         moved = {}
         for name, lane in together(own, shared).items():
             cloud, memory = before[name]
-            after, memory = lane.scheme.step(here, lane.field, cloud, memory, size)
+            after, memory = _pair(lane, lane.scheme.step(here, Checked(lane.field), cloud, memory, size))
             moved[name] = _alike(lane, before[name], (lane.field.keep(cloud, after), memory))
         return moved
 
     return State((jax.vmap(one) if key.ndim else one)(own, state.lanes, key, dt), state.last)
+
+
+def _pair(lane: Lane, found: Any) -> tuple[Cloud, Any]:
+    if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Cloud)):
+        raise Refusal(
+            f"A Scheme's step returns a cloud and a state; got {said(found)} from {type(lane.scheme).__name__}. "
+            "Write return cloud, state."
+        )
+    return found
 
 
 def _alike(lane: Lane, before: Any, after: Any) -> Any:

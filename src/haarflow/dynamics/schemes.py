@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from haarflow.doors import Advised, Count, NonNegativeLeaf, PositiveLeaf, door, leaf
+from haarflow.doors import Advised, Count, NonNegativeLeaf, PositiveLeaf, door, leaf, said
 from haarflow.dynamics.fields import Field, Tangent
 from haarflow.dynamics.noise import gaussian
 from haarflow.errors import Refusal
@@ -141,9 +141,10 @@ class Optax(Scheme):
     transformation: Any = eqx.field(converter=_transformation)
 
     def __check_init__(self):
-        if not (hasattr(self.transformation, "init") and hasattr(self.transformation, "update")):
+        pair = (getattr(self.transformation, name, None) for name in ("init", "update"))
+        if isinstance(self.transformation, type) or not all(callable(part) for part in pair):
             raise Refusal(
-                f"An Optax scheme wraps an optax transformation; got {type(self.transformation).__name__}. "
+                f"An Optax scheme wraps an optax transformation; got {said(self.transformation)}. "
                 "Write Optax(optax.adam(1.0))."
             )
 
