@@ -278,6 +278,22 @@ def test_a_record_of_before_codes_were_kept_is_made_anew(own):
     assert own.run()[1] == "ab"
 
 
+def test_files_of_your_own_belong_to_the_code_wherever_they_are_and_libraries_do_not(tmp_path, monkeypatch):
+    package = tmp_path / "mylab"
+    package.mkdir()
+    (package / "__init__.py").write_text("from mylab.deep import depth")
+    (package / "deep.py").write_text("depth = 3")
+    (package / "other.py").write_text("")
+    text = (
+        "import json, numpy, scipy.stats, mylab\nimport haarflow as hf\nfrom haarflow.experiments import _published\n"
+    )
+    (tmp_path / "mine.py").write_text(text + "def late():\n    from mylab import other\n    import nowhere.at.all\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = [path.name for path in source.files(tmp_path / "mine.py")]
+    assert found[0] == "mine.py"
+    assert sorted(found[1:]) == ["__init__.py", "__init__.py", "_published.py", "deep.py", "other.py"]
+
+
 def test_numbers_made_on_import_are_those_of_the_workers(own):
     own.edit("FACTOR = 2.0", "import jax.numpy as jnp\nFACTOR = jnp.asarray(0.1)")
     words = [sys.executable, "-m", "haarflow", "run", "own", "--json", "--out"]

@@ -28,8 +28,8 @@ def _kinds(asked: list[dict[str, Any]], names: Sequence[str]) -> int:
 
 
 def settings(record: Record) -> dict[str, Any]:
-    """The config, a table inside it as `table.name`, the version of the experiment, and the seed."""
-    return {**_flat(record.config, ""), "version": record.version, "seed": record.seed}
+    """The config, a table inside it as `table.name`, the experiment's version, the seed, and the record's folder."""
+    return {**_flat(record.config, ""), "version": record.version, "seed": record.seed, "folder": record.path.name}
 
 
 def _flat(table: dict[str, Any], above: str) -> dict[str, Any]:
@@ -86,16 +86,17 @@ def panel(records: Sequence[Record]) -> Panel:
         if others and len(series) <= NAMED:
             figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=across_the_page)
 
-    words = f"Each number of the records over {across}"
-    words += f", a line for each {' and '.join(others)}" if others else ""
-    words += (
-        ". Small dots are runs of different seeds, larger marks their means"
-        if "seed" in names and across != "seed"
-        else ""
-    )
-    words += f". {len(shown) - SHOWN} more numbers are in the sections below" if len(shown) > SHOWN else ""
+    words = _caption(names, across, others, len(shown) - SHOWN)
     height = 0.7 + 2.2 * rows + 0.2 * (min(len(series), NAMED) // across_the_page)
-    return Panel(f"The numbers over {across}", f"{words}.", draw, size=(8.4, height))
+    return Panel(f"The numbers over {across}", words, draw, size=(8.4, height))
+
+
+def _caption(names: Sequence[str], across: str, others: Sequence[str], left: int) -> str:
+    lines = f", a line for each {' and '.join(others)}" if others else ""
+    seeds = "seed" in names and across != "seed"
+    dots = " Small dots are runs of different seeds, larger marks their means." if seeds else ""
+    more = f" {left} more numbers are in the sections below." if left > 0 else ""
+    return f"Each number of the records over {across}{lines}.{dots}{more}"
 
 
 def _swept(records: Sequence[Record], names: Sequence[str]) -> str:

@@ -93,8 +93,11 @@ def _together(parts: list[Section]) -> str:
         words = f"{escape(overview.label(part.record, names))} {_tally([part.record])}"
         body = f'<div id="{_anchor([part.record])}">{part.html}</div>'
         runs.append(f"<details><summary>{words}</summary>{body}</details>")
-    panel = overview.panel(records)
-    drawn = _figure(panel, style.render(panel, "-".join(part.record.digest for part in parts)))
+    try:
+        panel = overview.panel(records)
+        drawn = _figure(panel, style.render(panel, "-".join(record.digest for record in records)))
+    except Exception as error:
+        drawn, _ = _undrawn(records[0], "the overview", error)
     heading = _heading(f"{_title(records[0])}: {len(records)} runs", records)
     claim = f'<p class="claim">{_prose(records[0].claim)}</p>'
     return f'<section id="{_anchor(records)}">{heading}{claim}{drawn}<h3>Runs</h3>{"".join(runs)}</section>'

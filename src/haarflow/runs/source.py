@@ -20,7 +20,7 @@ COMPUTES = ("parts", "run", "gather")
 JUDGES = ("verdict", "figures")
 APART = {"tour", "quick", "full", "panels"}  # sizes and pictures: no record depends on how they are written
 HOUSE = Path(__file__).resolve().parents[1]
-INSTALLED = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+INSTALLED = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")}
 
 
 class Source(NamedTuple):
@@ -96,7 +96,8 @@ def _own(path: Path) -> bool:
     """Whether a file is somebody's own, or an experiment's: not of Python, of an installed library or of haarflow."""
     if path.is_relative_to(HOUSE):
         return path.parent == HOUSE / "experiments"
-    return not any(path.is_relative_to(folder) for folder in INSTALLED)
+    installed = {"site-packages", "dist-packages"} & set(path.parts)
+    return not installed and not any(path.is_relative_to(folder) for folder in INSTALLED)
 
 
 @cache
