@@ -16,17 +16,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from haarflow.doors import (
-    Above,
-    Count,
-    Least,
-    NonNegative,
-    Positive,
-    door,
-    numbers,
-    refuse_unless_affordable,
-    said,
-)
+from haarflow.doors import Above, Count, Least, NonNegative, Positive, door
 from haarflow.dynamics.doubles import doubled
 from haarflow.dynamics.entropic import Plan
 from haarflow.dynamics.fluxes import log_gibbs
@@ -34,6 +24,7 @@ from haarflow.dynamics.grids import Grid, Masses, potential_of
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional
 from haarflow.measures.clouds import Cloud, uniform
+from haarflow.values import numbers, refuse_unless_affordable, said
 
 
 def gaussian_step(mean: Any, deviation: Any, *, stiffness: Any, temperature: Any, tau: Any) -> tuple[Any, Any]:
