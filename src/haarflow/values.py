@@ -186,7 +186,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def refuse_unless_affordable(owner: str, size: float, *, instead: str, most: float | None = None) -> None:
+def refuse_unless_affordable(owner: str, size: float | int, *, instead: str, most: float | None = None) -> None:
     """Refuse a request whose memory, in bytes, is more than half of the machine's, before the work starts."""
     limit = machine_memory() / 2 if most is None else most
     if size > limit:
@@ -201,7 +201,7 @@ def machine_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def in_bytes(size: float) -> str:
+def in_bytes(size: float | int) -> str:
     """A number of bytes in words: 3.2 GB."""
     for unit in ("bytes", "kB", "MB", "GB", "TB", "PB"):
         if size < 1000:

@@ -220,8 +220,8 @@ def _moved(group: Finite, points: Float[np.ndarray, "k d"]) -> Int[np.ndarray, "
     table = np.stack([places.find(points @ g.T, 1e-6) for g in group.elements()])
     if np.any(table < 0):
         raise Refusal(
-            f"A set of points is permuted when {group} maps it to itself; some image is not a point of it. "
-            "Add the missing images."
+            f"A set of points is permuted when {group} maps it to itself; got points with an image that is none of "
+            "them. Add the missing images."
         )
     return table
 

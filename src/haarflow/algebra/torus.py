@@ -7,6 +7,7 @@ from jaxtyping import Float
 
 from haarflow.algebra.checks import fits
 from haarflow.algebra.tables import blocks
+from haarflow.values import whole
 
 
 def torus(n: int, degree: int, sign: int) -> tuple[Float[np.ndarray, "q d d"], Float[np.ndarray, " q"]]:
@@ -32,7 +33,7 @@ def torus_size(n: int, degree: int, sign: int) -> int:
 
 def _count(n: int, degree: int) -> int:
     """How many angles are exact on one circle."""
-    return degree + 2 * n + 1
+    return whole("The degree of a class function", degree, least=0) + 2 * n + 1
 
 
 def _density(c: Float[np.ndarray, "q m"], odd: bool, mirrored: bool) -> Float[np.ndarray, " q"]:

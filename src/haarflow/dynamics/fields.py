@@ -127,8 +127,7 @@ class Restricted(Field):
         return Cloud(self._along(cloud.atoms), cloud.weights) if self.through == "origin" else cloud
 
     def keep(self, before, after):
-        if self.through == "origin":
-            return Cloud(self._along(after.atoms), after.weights)
+        # By the difference: to project the atoms themselves at every step would add up the projector's own rounding.
         return Cloud(before.atoms + self._along(after.atoms - before.atoms), after.weights)
 
     def _along(self, vectors):

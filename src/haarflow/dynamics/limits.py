@@ -47,6 +47,7 @@ class Pairwise(Functional):
         together = jax.vmap(lambda theta: jax.vmap(lambda other: self.pair(theta, other))(cloud.atoms))(cloud.atoms)
         return alone, together
 
+    @door
     def at(self, theta: Float[Array, "p"], cloud: Cloud) -> Float[Array, ""]:
         """Psi at one place, in the field of a cloud."""
         return self.one_body(theta) + cloud.weights @ jax.vmap(lambda other: self.pair(theta, other))(cloud.atoms)
@@ -172,6 +173,7 @@ def first_variation(
     functional: Functional, cloud: Cloud, places: Float[Array, "m p"] | Float[np.ndarray, "m p"]
 ) -> Float[Array, "m"]:
     """Psi at any places, in the field of a cloud."""
+    refuse_unless_cloud("first_variation", cloud)
     if places.shape[1] != cloud.p:
         raise Refusal(
             f"Psi of a cloud in R^{cloud.p} is a function of places in R^{cloud.p}; got places {places.shape}. "

@@ -91,7 +91,8 @@ class Sample(Data):
             )
         _refuse_unless_held(self.size or 1, self.xs.shape[1] + self.ys.shape[1])
 
-    def batch(self, key):
+    @door
+    def batch(self, key: PRNGKeyArray) -> Batch:
         if self.size is None:
             return self.xs, self.ys
         rows = jax.random.randint(key, (self.size,), 0, len(self.xs))
@@ -168,7 +169,8 @@ class Stream(Data):
         (b, d), (_, c) = self.shapes()
         _refuse_unless_held(b, d + c)
 
-    def batch(self, key):
+    @door
+    def batch(self, key: PRNGKeyArray) -> Batch:
         return jax.tree.map(lambda part: numbers("A batch of a Stream", part), self.law(key, self.size))
 
     @classmethod
@@ -194,7 +196,8 @@ class Teacher(Data):
         refuse_unless_particles(self.unit, self.cloud)
         _refuse_unless_held(self.size, self.unit.inputs + self.unit.outputs)
 
-    def batch(self, key):
+    @door
+    def batch(self, key: PRNGKeyArray) -> Batch:
         inputs, labels = jax.random.split(key)
         xs = self.scale * jax.random.normal(inputs, (self.size, self.unit.inputs), self.cloud.atoms.dtype)
         ys = network(self.unit, self.cloud, xs)
@@ -219,7 +222,8 @@ class TwoGaussians(Data):
     def __check_init__(self):
         _refuse_unless_held(self.size, self.inputs + 1)
 
-    def batch(self, key):
+    @door
+    def batch(self, key: PRNGKeyArray) -> Batch:
         labels, inputs = jax.random.split(key)
         ys = jax.random.rademacher(labels, (self.size, 1), self.delta.dtype)
         return (1 + self.delta * ys) * jax.random.normal(inputs, (self.size, self.inputs), self.delta.dtype), ys

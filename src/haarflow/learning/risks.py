@@ -19,6 +19,7 @@ from haarflow.models import blocks
 from haarflow.models.fits import refuse_unless_cloud, refuse_unless_particles, shapes_of
 from haarflow.models.units import Dense, Unit, network
 from haarflow.settling import settled
+from haarflow.values import said
 
 ONE_DRAW = "Write risk.sample(key)(cloud) for one draw."
 
@@ -54,6 +55,11 @@ class Functional(eqx.Module):
         An atom without mass has a potential, but no velocity by this quotient, 0/0: here it stays. A member that has a
         formula for −∇Psi, such as Risk, Penalty and their sum, moves it as all others.
         """
+        refuse_unless_cloud(type(self).__name__, cloud)
+        rule = "A Functional takes a cloud to one real number"
+        found = shapes_of(rule, "Write jnp.sum(...) of what it returns, for example.", self.__call__, cloud)
+        if getattr(found, "shape", None) != ():
+            raise Refusal(f"{rule}; got {said(found)}. Write jnp.sum(...) of what it returns, for example.")
         slope = jax.grad(self.__call__)(cloud)
         weights = cloud.weights[:, None]
         moves = -slope.atoms / jnp.where(weights > 0, weights, 1)

@@ -171,6 +171,7 @@ class ReluLimit(Functional):
         signed, atoms = _difference(cloud, self.teacher)
         return signed @ self.kernel(atoms, atoms) @ signed / 2
 
+    @door
     def kernel(self, atoms: Float[Array, "n p"], others: Float[Array, "m p"]) -> Float[Array, "n m"]:
         """`E phi(x, θ) phi(x, θ')` for every pair, averaged over the directions of their rests."""
         (size, ways), (size_, ways_) = _polar(atoms), _polar(others)

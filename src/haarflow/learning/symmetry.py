@@ -5,13 +5,13 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.algebra.groups import Cyclic
 from haarflow.algebra.reps import Rep, natural, one_group, trivial
 from haarflow.doors import door
 from haarflow.errors import Refusal
-from haarflow.learning.data import Data, Sample
+from haarflow.learning.data import Batch, Data, Sample
 from haarflow.measures.clouds import Cloud, action_matrices
 from haarflow.models import blocks
 from haarflow.models.fits import refuse_unless_acting
@@ -31,7 +31,8 @@ class Augmented(Data):
     on_y: Rep
     tables: tuple[Float[Array, "g d d"], Float[Array, "g c c"]] | None = None
 
-    def batch(self, key):
+    @door
+    def batch(self, key: PRNGKeyArray) -> Batch:
         xs, ys = self.data.batch(key)
         if self.tables is not None:
             return moved(self.tables[0], xs), moved(self.tables[1], ys)

@@ -1,6 +1,6 @@
 """Right calls of how it moves: fields, schemes, and the one loop."""
 
-from bend import FINE, array, cloud, count, flag, function, key, method, number, one_of, rep, thing
+from bend import FINE, array, choice, cloud, count, flag, function, key, method, number, one_of, rep, thing
 from entry import Entry, made, of
 
 _WRONG = "hf.Descend(hf.Risk(hf.Dense(3, 2), hf.Sample(wider(xs), ys)))"
@@ -57,7 +57,7 @@ ENTRIES = [
     Entry(
         "restrict",
         "hf.restrict({*})(key, wide).atoms",
-        {"field": _FIELD, "rep": rep("action", shared=False, matrix=True)},
+        {"field": _FIELD, "rep": rep("action", shared=False, matrix=True), "through": choice("'start'")},
     ),
     # schemes
     Entry("Euler", "hf.Euler().start(wide)", {}),

@@ -200,6 +200,7 @@ ENTRIES = [
     Entry("augment", "hf.augment(sample, swap, swap, exact=True, {*}).batch(key)", {"elements": _ELEMENTS}),
     Entry("average", "hf.network(hf.average({*}), wide, xs)", {"unit": _UNIT, **_ON}),
     Entry("average", "hf.network(hf.average(unit, swap, swap, {*}), wide, xs)", {"elements": _ELEMENTS}),
+    Entry("close", "hf.close(sample, swap, swap, {*}).xs", {"elements": _ELEMENTS}),
     Entry("close", "hf.close({*}).xs", {"sample": thing("sample", _WIDE, "(xs, ys)", "xs"), **_ON}),
     Entry(
         "symmetrise",

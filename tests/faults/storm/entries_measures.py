@@ -9,6 +9,12 @@ _ACTED = {"mu": cloud("cloud"), "rep": rep("swap", finite=True, shared=False)}
 _FIXED = {"mu": cloud("cloud", stack=True), "rep": rep("swap", shared=False, matrix=True)}
 _ELEMENTS = array("group.elements()", rows=False, whole=True, optional=True).also("np.ones((2, 2, 2))")
 
+_KERNEL = {
+    "width": number("1.0", above=0, optional=True),
+    "block": count("512", huge=FINE),
+    "force": flag("False"),
+}
+
 ENTRIES = [
     of("Cloud", atoms=array("atoms", width=False), weights=array("masses").also("-masses", "2 * masses")),
     of("uniform", atoms=array("atoms", width=False, rows=False, lead=True)),
@@ -34,15 +40,16 @@ ENTRIES = [
     of("w1", **_TWO, **_PATIENT),
     of("w2", **_TWO, **_PATIENT),
     of("rmd", **_TWO, **_PATIENT),
-    of("sinkhorn", **_TWO, blur=number("0.5", above=0), iterations=count("500", huge=FINE)),
+    of("sinkhorn", **_TWO, blur=number("0.5", above=0), iterations=count("500", huge=FINE), force=flag("False")),
     of("sliced", key=key(), **_TWO, order=count("2", most=2), projections=count("4")),
-    of("mmd_squared", **_TWO, width=number("1.0", above=0, optional=True), block=count("512", huge=FINE)),
+    of("mmd_squared", **_TWO, **_KERNEL),
     of("w2_bounds", key=key(), **_TWO, projections=count("4"), rounds=count("1", least=0)),
     of("si_distance", **_FIXED),
     of("si_rmd", **_FIXED),
     of("wi_distance", **_ACTED, **_PATIENT),
     Entry("wi_distance", "hf.wi_distance(cloud, swap, {*})", {"elements": _ELEMENTS}),
     of("wi_rmd", **_ACTED, **_PATIENT),
+    Entry("wi_rmd", "hf.wi_rmd(cloud, swap, {*})", {"elements": _ELEMENTS}),
     of(
         "wi_bounds",
         key=key(),
@@ -53,7 +60,8 @@ ENTRIES = [
         force=flag("False"),
     ),
     Entry("wi_bounds", "hf.wi_bounds(key, cloud, swap, {*})", {"elements": _ELEMENTS, "rounds": count("1", least=0)}),
-    of("orbit_mmd_squared", **_ACTED, width=number("1.0", above=0, optional=True), block=count("512", huge=FINE)),
+    of("orbit_mmd_squared", **_ACTED, **_KERNEL),
+    Entry("orbit_mmd_squared", "hf.orbit_mmd_squared(cloud, swap, {*})", {"elements": _ELEMENTS}),
     of(
         "circle_correction",
         mu=cloud("cloud"),
