@@ -19,7 +19,7 @@ from haarflow.learning.sphere import ReluRisk
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.units import Bump
-from haarflow.runs.experiment import Count, Experiment, Panel, Positive, above, below, between
+from haarflow.runs.experiment import Count, Experiment, Horizon, Panel, Positive, Step, above, below, between
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import slope
 
@@ -92,20 +92,21 @@ class BirthDeathDynamics(Experiment):
     """
 
     group: ClassVar[str] = "dynamics"
+    seconds: ClassVar[float] = 36.0
 
     particles: Count = 1200
     runs: Count = 16
-    dt: Positive = 0.02
+    dt: Step = 0.02
     n: Count = 200
     alpha: Positive = 5.0
-    horizon: Positive = 100.0
+    horizon: Horizon = 100.0
     repetitions: Count = 3
     d: Count = 50
     units: Count = 10
     width: Count = 50
     rate: Positive = 1.0
     lessons: Count = 4
-    lesson: Positive = 100.0
+    lesson: Horizon = 100.0
     fault: Literal["none", "half growth", "fast growth", "no prior"] = "none"
 
     @classmethod
