@@ -164,7 +164,7 @@ SENTENCES = {
     "no images": (lambda: permutation(Cyclic(2)), "permutation takes one of points, `elements=` or"),
     "points": (
         lambda: permutation(Dihedral(4), np.array([[1.0, 0.0], [0.0, 1.0]])),
-        "A set of points is permuted when Dihedral(4) maps it to itself; got points with an image that is none of them.",
+        "A set of points is permuted when Dihedral(4) maps it to itself; got points with an image that is none of",
     ),
     "repeated points": (
         lambda: permutation(Dihedral(1), np.zeros((2, 2))),
