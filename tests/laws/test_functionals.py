@@ -1,6 +1,7 @@
 """Every functional and every field: variations are derivatives, and the energy falls at the rate the theory says."""
 
 import contextlib
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -9,15 +10,16 @@ import numpy as np
 import pytest
 
 from haarflow.algebra.groups import Cyclic
-from haarflow.algebra.reps import natural
+from haarflow.algebra.reps import natural, trivial
 from haarflow.dynamics.fields import Descend, Field, restrict
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler, travel
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample, Stream, Teacher
+from haarflow.learning.folding import fold
 from haarflow.learning.losses import LOSSES
 from haarflow.learning.risks import Functional, Penalty, Risk
-from haarflow.learning.symmetry import average
+from haarflow.learning.symmetry import average, close
 from haarflow.measures.clouds import Cloud
 from haarflow.members import members
 from haarflow.models import blocks
@@ -69,6 +71,19 @@ def test_blocks_of_particles_change_nothing(monkeypatch):
             np.testing.assert_allclose(parts.potential, whole.potential, rtol=1e-13, atol=1e-15)
             np.testing.assert_allclose(parts.velocity, whole.velocity, rtol=1e-13, atol=1e-15)
             monkeypatch.undo()
+
+
+@pytest.mark.parametrize("size", [1e-12, 1.0, 1e12])
+def test_samples_that_are_folded_are_told_apart_at_every_scale(size):
+    """Inputs far smaller or larger than their labels: a tolerance for both together would see one of them only."""
+    swap, xs = natural(Cyclic(2)), size * np.array([[0.3, -1.0], [0.5, 0.2], [2.0, 0.1]])
+    still = trivial(swap.group, 2)
+    unit = average(Scaled(Dense(2, 2, "tanh"), 2.0), swap, still)
+    risk = Risk(unit, close(Sample(xs, np.array([[1.0, 2.0], [1.0, 2.0], [1.0, 2.5]])), swap, still))
+    cloud = Cloud(weighted_cloud().atoms / size, weighted_cloud().weights)
+    folded: Any = fold(risk, swap, still)
+    assert len(folded.xs) == 3
+    np.testing.assert_allclose(folded(cloud), risk(cloud), rtol=1e-12)
 
 
 def test_an_atom_without_mass_feels_the_potential_of_the_others():

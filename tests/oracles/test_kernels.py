@@ -75,6 +75,15 @@ def test_kernel_regression_is_the_end_of_its_flow():
     np.testing.assert_allclose((gram + 0.3 * np.eye(4)) @ kernel_ridge(gram, ys, ridge=0.3), ys, rtol=1e-10)
 
 
+@pytest.mark.parametrize("size", [1e-20, 1e-12, 1e12])
+def test_the_flow_of_a_kernel_scales_with_it(size):
+    """K and time trade places: f at time t under K is f at time t/s under sK."""
+    gram, cross = np.asarray(ARCS(XS, XS)), np.asarray(ARCS(XS[:2] + 0.3, XS))
+    ys, times = np.array([1.0, -1.0, 0.5, 2.0]), np.array([0.0, 1.0, 100.0])
+    found = kernel_flow(size * gram, size * cross, ys, times=times / size)
+    np.testing.assert_allclose(found, kernel_flow(gram, cross, ys, times=times), rtol=1e-9, atol=1e-12)
+
+
 def test_a_linearised_unit_is_right_to_first_order_and_keeps_its_anchors():
     tangent = Linearised(SMOOTH)
     here = tangent.anchored(CLOUD)
@@ -99,7 +108,8 @@ def test_a_linearised_unit_is_right_to_first_order_and_keeps_its_anchors():
 
 def test_the_plateau_in_three_dimensions_and_in_many():
     np.testing.assert_allclose(relu_beyond_linear(3), 1 / 4 - 3 / 16, rtol=1e-12)  # x₁ is uniform there
-    np.testing.assert_allclose(relu_beyond_linear(10**6), 1 / 4 - 1 / (2 * np.pi), rtol=1e-5)
+    for d, slack in ((10**6, 1e-5), (10**15, 1e-12), (10**400, 1e-12)):
+        np.testing.assert_allclose(relu_beyond_linear(d), 1 / 4 - 1 / (2 * np.pi), rtol=slack)
 
 
 def test_refusals():

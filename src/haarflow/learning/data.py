@@ -98,6 +98,10 @@ class Sample(Data):
         rows = jax.random.randint(key, (self.size,), 0, len(self.xs))
         return self.xs[rows], self.ys[rows]
 
+    def shapes(self):
+        rows = self.size or len(self.xs)
+        return (rows, self.xs.shape[1]), (rows, self.ys.shape[1])
+
     def labelled(self, loss, outputs):
         ys = fitting(loss, Labels(self.ys, self.classes), outputs)
         return self if ys is self.ys else self.holding(self.xs, ys)
