@@ -92,7 +92,7 @@ class Sample(Data):
         _refuse_unless_held(self.size or 1, self.xs.shape[1] + self.ys.shape[1])
 
     @door
-    def batch(self, key: PRNGKeyArray) -> Batch:
+    def batch(self, key: PRNGKeyArray):
         if self.size is None:
             return self.xs, self.ys
         rows = jax.random.randint(key, (self.size,), 0, len(self.xs))
@@ -174,7 +174,7 @@ class Stream(Data):
         _refuse_unless_held(b, d + c)
 
     @door
-    def batch(self, key: PRNGKeyArray) -> Batch:
+    def batch(self, key: PRNGKeyArray):
         return jax.tree.map(lambda part: numbers("A batch of a Stream", part), self.law(key, self.size))
 
     @classmethod
@@ -201,7 +201,7 @@ class Teacher(Data):
         _refuse_unless_held(self.size, self.unit.inputs + self.unit.outputs)
 
     @door
-    def batch(self, key: PRNGKeyArray) -> Batch:
+    def batch(self, key: PRNGKeyArray):
         inputs, labels = jax.random.split(key)
         xs = self.scale * jax.random.normal(inputs, (self.size, self.unit.inputs), self.cloud.atoms.dtype)
         ys = network(self.unit, self.cloud, xs)
@@ -227,7 +227,7 @@ class TwoGaussians(Data):
         _refuse_unless_held(self.size, self.inputs + 1)
 
     @door
-    def batch(self, key: PRNGKeyArray) -> Batch:
+    def batch(self, key: PRNGKeyArray):
         labels, inputs = jax.random.split(key)
         ys = jax.random.rademacher(labels, (self.size, 1), self.delta.dtype)
         return (1 + self.delta * ys) * jax.random.normal(inputs, (self.size, self.inputs), self.delta.dtype), ys

@@ -32,7 +32,7 @@ class Augmented(Data):
     tables: tuple[Float[Array, "g d d"], Float[Array, "g c c"]] | None = None
 
     @door
-    def batch(self, key: PRNGKeyArray) -> Batch:
+    def batch(self, key: PRNGKeyArray):
         xs, ys = self.data.batch(key)
         if self.tables is not None:
             return moved(self.tables[0], xs), moved(self.tables[1], ys)
