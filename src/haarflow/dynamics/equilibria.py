@@ -5,6 +5,7 @@ own potential, and lowers the free energy; where it ends, the second variation o
 a saddle.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -101,8 +102,6 @@ class Landscape(eqx.Module):
         Without the energy's part it is one for every h: so below one the energy is not convex, and below zero the free
         energy falls on both sides of the law.
         """
-        from scipy.sparse.linalg import LinearOperator, eigsh
-
         root, n = np.exp(logs / 2), len(logs)
 
         def bend(vector):
@@ -110,15 +109,25 @@ class Landscape(eqx.Module):
             pulled = root * self.pulled(logs, root * vector) / self.temperature
             return pulled - root * (root @ pulled)
 
-        if n < 40:
-            values, vectors = np.linalg.eigh(np.stack([bend(row) for row in np.eye(n)]))
-        else:
-            operator = LinearOperator((n, n), matvec=lambda vector: vector + bend(vector), dtype=np.float64)  # pyright: ignore[reportCallIssue]
-            start = np.random.default_rng(0).normal(size=n)
-            values, vectors = eigsh(operator, k=1, which="SA", v0=start, tol=1e-4)  # pyright: ignore[reportArgumentType]
-            values = values - 1
-        change = root * vectors[:, 0]
-        return float(1 + values[0]), self.pulled(logs, change - np.exp(logs) * change.sum())
+        value, vector = _least_eigenpair(bend, n)
+        change = root * vector
+        return 1 + value, self.pulled(logs, change - np.exp(logs) * change.sum())
+
+
+def _least_eigenpair(bend: Callable, n: int) -> tuple[float, Float[np.ndarray, " n"]]:
+    """The least eigenvalue of a symmetric map of R^n, and its direction; nan where it is not found."""
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+    if n < 40:
+        values, vectors = np.linalg.eigh(np.stack([bend(row) for row in np.eye(n)]))
+        return float(values[0]), vectors[:, 0]
+    operator = LinearOperator((n, n), matvec=lambda vector: vector + bend(vector), dtype=np.float64)  # pyright: ignore[reportCallIssue]
+    start = np.random.default_rng(0).normal(size=n)
+    try:
+        values, vectors = eigsh(operator, k=1, which="SA", v0=start, tol=1e-4)  # pyright: ignore[reportArgumentType]
+    except ArpackNoConvergence:
+        return np.nan, np.zeros(n)
+    return float(values[0]) - 1, vectors[:, 0]
 
 
 def _rows(weights, values):
@@ -223,11 +232,6 @@ class Equilibrium(NamedTuple):
     curvature: float
     direction: Float[np.ndarray, " n"]
 
-    @property
-    def stable(self) -> bool:
-        """Whether the free energy rises on all sides."""
-        return self.curvature > LEAST_CURVATURE
-
 
 def curved(land: Landscape, descent: Descent) -> Equilibrium:
     """A fixed point with its curvature."""
@@ -250,7 +254,7 @@ def search(
         for descent in descend(land, lanes, **options):
             if descent.settled and not any(_same(land, descent, other.descent) for other in known):
                 known.append(curved(land, descent))
-        sides = [_sides(one) for one in known[left:] if not one.stable]
+        sides = [_sides(one) for one in known[left:] if one.curvature <= LEAST_CURVATURE]
         lanes, left = np.concatenate(sides) if sides and len(known) <= 12 else starts[:0], len(known)
     return known
 

@@ -278,9 +278,11 @@ def gibbs(
     ends when the certificate is below the tolerance, or, with a fixed damping, after `most` steps whatever came, and
     without a search. The tolerance is 1e-12 unless given; at temperatures below 0.01 or above 100 it goes with them.
     """
+    n = len(grid.centres)
+    refuse_unless_affordable(f"A Gibbs law over {n} cells", 8 * 200.0 * n, instead="Write a coarser Grid.")
     land = Landscape(functional, grid.centres, grid.volume, temperature)
     refuse_tolerance(tolerance, temperature)
-    even = np.full((1, len(grid.centres)), -np.log(len(grid.centres)))
+    even = np.full((1, n), -np.log(n))
     begun = even if start is None else np.log(np.maximum(grid.weights("A Gibbs law's start", start), 1e-300))[None]
     options = {"tolerance": tolerance, "most": most}
     (descent,) = descend(land, begun, damping=damping, **options)
