@@ -328,7 +328,7 @@ BAD = {
     ),
     "a step beyond float64": (
         lambda: fokker_planck(SPRING, LINE, LINE.normal(0.0, 1.0), temperature=0.1, dt=1e306, steps=1),
-        "A Fokker–Planck step keeps the mass; got nan after 1 steps",
+        "A Fokker–Planck step keeps the mass; got .* after 1 steps of dt=1e.306",
     ),
     "the rate of a law that moves": (
         lambda: relaxation_rate(SPRING, LINE, LINE.normal(1.0, 1.0), temperature=0.1),

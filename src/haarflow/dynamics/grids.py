@@ -61,13 +61,13 @@ class Grid:
         p = axes.pop()
         self.low, self.high = (np.broadcast_to(end, (p,)).copy() for end in ends)
         self.cells = tuple(counts * p if len(counts) == 1 else counts)
-        if not (self.widths > 4 * np.finfo(float).eps * np.maximum(np.abs(self.low), np.abs(self.high))).all():
-            raise self._refusal(low, high, cells)
         refuse_unless_affordable(
             f"A Grid of {math.prod(self.cells)} cells",
             8.0 * (p + 8) * math.prod(self.cells),
             instead="Write fewer cells.",
         )
+        if not (self.widths > 4 * np.finfo(float).eps * np.maximum(np.abs(self.low), np.abs(self.high))).all():
+            raise self._refusal(low, high, cells)
 
     def _refusal(self, low, high, cells) -> Refusal:
         return Refusal(
@@ -112,7 +112,8 @@ class Grid:
                 "Write grid.law(density(grid.centres))."
             )
         # summed after division by the largest only where the sum itself would overflow or vanish
-        found = found if 1e-290 < found.sum() < np.inf else found / found.max()
+        with np.errstate(over="ignore"):
+            found = found if 1e-290 < found.sum() < np.inf else found / found.max()
         return Cloud(self.centres, found / found.sum())
 
     def normal(self, mean: Any, deviation: Any) -> Cloud:

@@ -11,7 +11,7 @@ from haarflow.algebra.groups import Cyclic
 from haarflow.algebra.reps import Rep, natural, one_group, trivial
 from haarflow.doors import door
 from haarflow.errors import Refusal
-from haarflow.learning.data import Batch, Data, Sample
+from haarflow.learning.data import Data, Sample
 from haarflow.measures.clouds import Cloud, action_matrices
 from haarflow.models import blocks
 from haarflow.models.fits import refuse_unless_acting
