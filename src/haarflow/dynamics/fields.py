@@ -122,8 +122,8 @@ class Descend(Field):
     def __call__(self, key: PRNGKeyArray, cloud: Cloud | Mapping[str, Cloud]) -> Tangent:
         if isinstance(cloud, Mapping):
             raise Refusal(
-                f"A Descend moves one cloud; got the players {listed(cloud)}. Write DescentAscent(payoff, ascend=()) for "
-                "players who all descend."
+                f"A Descend moves one cloud; got the players {listed(cloud)}. "
+                "Write DescentAscent(payoff, ascend=()) for players who all descend."
             )
         potential, velocity = self.functional.sample(key).variation(cloud)
         if self.growth is None:

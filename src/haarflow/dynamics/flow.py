@@ -49,7 +49,7 @@ class Options(TypedDict, total=False):
     """What stands beside field, scheme and cloud in a call of `flow`."""
 
     key: Required[Any]
-    dt: Required[float | int | Array | np.ndarray | Sequence[float]]
+    dt: Required[float | Array | np.ndarray | Sequence[float]]
     steps: Required[int]
     probes: Mapping[str, Callable | Mapping[str, Callable]] | None
     every: int | None
@@ -95,7 +95,7 @@ def flow(
     cloud: Cloud | Mapping[str, Cloud | Mapping[str, Cloud]],
     *,
     key: Key[Array, "*r"],
-    dt: float | Array | np.ndarray,
+    dt: float | Array | np.ndarray | Sequence[float],
     steps: Natural,
     probes: Mapping[str, Callable | Mapping[str, Callable]] | None = None,
     every: Count | None = None,
@@ -112,8 +112,8 @@ def flow(
     With an array of r keys, r runs in one program, each from `cloud` or from its member of a stack (r, n, p); `dt` may
     then be r numbers, and field and scheme lists of r that differ in their numbers only.
     `probes` are functions of the cloud, or of the mapping of all players, measured at the start, every `every` steps
-    and at the end; for some fields only, `{field: {name: function}}`. A probe that JAX cannot compile is called as plain
-    Python. `progress` is a function of the fraction done, or True or False; by default a bar where a terminal is
+    and at the end; for some fields only, `{field: {name: function}}`. A probe that JAX cannot compile is called as
+    plain Python. `progress` is a function of the fraction done, or True or False; by default a bar where a terminal is
     watching. With `checkpoint`, a file from which a killed flow resumes, to the bit. With `devices`, the particles are
     divided among so many devices, of this process or of all the processes of `jax.distributed`.
     A run that meets a number that is not finite keeps its last good state, with a warning; the other runs go on.

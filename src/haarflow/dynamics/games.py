@@ -50,8 +50,7 @@ class Payoff(eqx.Module):
         rule = f"A payoff takes players to one real number, and {_name(self)} does not"
         with expecting(_name(self), clouds, "Write a payoff of the mapping {name: cloud}."):
             found = shapes_of(rule, _INSTEAD, self.__call__, clouds)
-        if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.floating):
-            raise Refusal(f"{rule}; got {said(found)}. {_INSTEAD}")
+        _refuse_unless_number(rule, found)
         slopes = jax.grad(self.__call__)(clouds)
         return {name: Variation(slopes[name].weights, _velocity(slopes[name], clouds[name])) for name in clouds}
 
@@ -60,6 +59,12 @@ class Payoff(eqx.Module):
         """A plain function of the mapping of clouds is a payoff."""
         function = callable(value) and not isinstance(value, type | eqx.Module)
         return FunctionPayoff(value) if function else value
+
+
+def _refuse_unless_number(rule: str, found: Any) -> None:
+    if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.floating):
+        got = f"the shape {found.shape} of {found.dtype}" if hasattr(found, "shape") else said(found)
+        raise Refusal(f"{rule}; got {got}. {_INSTEAD}")
 
 
 def _velocity(slope: Cloud, cloud: Cloud) -> Float[Array, "n p"]:
@@ -110,41 +115,38 @@ class ExpectedPayoff(Payoff):
     first: str = eqx.field(default="x", static=True)
     second: str = eqx.field(default="y", static=True)
 
-    def __call__(self, clouds):
-        table = self._table(clouds)
-        return clouds[self.first].weights @ table @ clouds[self.second].weights
+    def __check_init__(self):
+        if self.first == self.second:
+            raise Refusal(
+                f"An ExpectedPayoff is of two players; got {self.first!r} twice. "
+                "Write Pairwise for what the particles of one cloud do to each other."
+            )
 
-    def _table(self, clouds) -> Float[Array, "n m"]:
-        """l at every pair of points."""
-        refuse_unless_players(self, clouds, (self.first, self.second))
-        one, other = clouds[self.first], clouds[self.second]
-        rule = f"The pair function of a payoff takes points ({one.p},) and ({other.p},) to one real number"
-        points = [jax.ShapeDtypeStruct((cloud.p,), cloud.atoms.dtype) for cloud in (one, other)]
-        found = shapes_of(rule, _INSTEAD, self.pair, *points)
-        if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.floating):
-            raise Refusal(f"{rule}; got {said(found)}. {_INSTEAD}")
-        return jax.vmap(jax.vmap(self.pair, (None, 0)), (0, None))(one.atoms, other.atoms)
+    def __call__(self, clouds):
+        one, other = self._both(clouds)
+        table = jax.vmap(jax.vmap(self.pair, (None, 0)), (0, None))(one.atoms, other.atoms)
+        return one.weights @ table @ other.weights
 
     def variation(self, clouds):
+        one, other = self._both(clouds)
+
+        def against_other(x):
+            return jax.vmap(lambda y: self.pair(x, y))(other.atoms) @ other.weights
+
+        def against_one(y):
+            return jax.vmap(lambda x: self.pair(x, y))(one.atoms) @ one.weights
+
+        found = {name: _still(cloud) for name, cloud in clouds.items()}
+        return found | {self.first: _varied(against_other, one), self.second: _varied(against_one, other)}
+
+    def _both(self, clouds: Any) -> tuple[Cloud, Cloud]:
+        """The clouds of the two players, whose points the pair function takes to a number."""
         refuse_unless_players(self, clouds, (self.first, self.second))
-        one, other = clouds[self.first], clouds[self.second]
-
-        def against(name: str, atoms: Float[Array, "n p"], averaged: Callable) -> Variation:
-            """A player's V, by points that need no mass: the payoff averaged over the other player."""
-            values, back = jax.vjp(
-                lambda points: averaged(self._table({**clouds, name: _at(clouds[name], points)})), atoms
-            )
-            return Variation(values, -back(jnp.ones_like(values))[0])
-
-        found = {
-            self.first: against(self.first, one.atoms, lambda table: table @ other.weights),
-            self.second: against(self.second, other.atoms, lambda table: one.weights @ table),
-        }
-        still = {
-            name: Variation(jnp.zeros_like(cloud.weights), jnp.zeros_like(cloud.atoms))
-            for name, cloud in clouds.items()
-        }
-        return still | found
+        both = clouds[self.first], clouds[self.second]
+        rule = f"The pair function of a payoff takes points ({both[0].p},) and ({both[1].p},) to one real number"
+        points = [jax.ShapeDtypeStruct((cloud.p,), cloud.atoms.dtype) for cloud in both]
+        _refuse_unless_number(rule, shapes_of(rule, _INSTEAD, self.pair, *points))
+        return both
 
     @classmethod
     def examples(cls):
@@ -156,8 +158,14 @@ class ExpectedPayoff(Payoff):
         return [cls(lambda x, y: x @ matrix @ y), cls(curved, "y", "x")]
 
 
-def _at(cloud: Cloud, atoms: Float[Array, "n p"]) -> Cloud:
-    return Cloud(atoms, cloud.weights)
+def _varied(potential: Callable, cloud: Cloud) -> Variation:
+    """A potential and its descent at every atom, with mass or without."""
+    values, slopes = jax.vmap(jax.value_and_grad(potential))(cloud.atoms)
+    return Variation(values, -slopes)
+
+
+def _still(cloud: Cloud) -> Variation:
+    return Variation(jnp.zeros_like(cloud.weights), jnp.zeros_like(cloud.atoms))
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ def _one(owner: str, given: Any, key) -> Any:
 
 
 def begun(lanes: dict[str, Lane], cloud: Any, key: Key[Array, "*r"]) -> State:
-    """The state before the first step: every lane's clouds, brought to where its field lives, and its scheme's state."""
+    """The state before the first step: each lane's clouds, brought to where its field lives, and its scheme's state."""
     given = {name: map_clouds(partial(_spread, key), clouds) for name, clouds in _clouds(lanes, cloud).items()}
     own, shared = apart(lanes)
 

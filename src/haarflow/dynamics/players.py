@@ -1,8 +1,8 @@
 """One cloud or several players: what lets every field, scheme and loop treat both alike.
 
-`clouds` is a Cloud, or a mapping {name: Cloud} of players, each with particles and a dimension of its own. Both are trees
-of clouds, so whatever is done to one cloud is done to players by `map_clouds`. What is random is keyed by a player's name
-(`own_keys`), so that a player draws the same numbers whoever plays beside it.
+`clouds` is a Cloud, or a mapping {name: Cloud} of players, each with particles and a dimension of its own. Both are
+trees of clouds, so whatever is done to one cloud is done to players by `map_clouds`. What is random is keyed by a
+player's name (`own_keys`), so that a player draws the same numbers whoever plays beside it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -113,7 +113,7 @@ def _grown(before: tuple[int, ...], after: tuple[int, ...]) -> list[int]:
 
 
 def taken(tree: T, along: Any, sources: dict[str, Int[Array, "n"]]) -> T:
-    """Arrays in which each place of a player now holds what `sources` names: row i comes from row sources[player][i]."""
+    """The arrays with the rows of every player exchanged: row i is what row `sources[player][i]` was."""
 
     def rows(leaf, one: Along):
         for axis, name in one.axes:

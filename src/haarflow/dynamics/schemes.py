@@ -112,7 +112,7 @@ class Extragradient(Scheme):
 class Langevin(Scheme):
     """Another scheme plus `sqrt(2 · temperature · dt) xi`, xi drawn in R^p and then projected if asked.
 
-    The noise of a player is decided by the key, its name, the particle and the coordinate: by nobody who plays beside it.
+    The noise of a player is decided by the key, its name, the particle and the coordinate, not by who plays beside it.
     """
 
     inner: Scheme
@@ -156,8 +156,8 @@ def _transformation(given: Any) -> Any:
 class Optax(Scheme):
     """Any optax transformation on the atoms; dt multiplies its update, so `Optax(optax.adam(1.0))` slides by dt.
 
-    Of players it sees the atoms of all, {name: atoms}: a transformation that looks across, such as clipping by the global
-    norm, couples them; `Each` gives every player its own.
+    Of players it sees the atoms of all, {name: atoms}: a transformation that looks across, such as clipping by the
+    global norm, couples them; `Each` gives every player its own.
     """
 
     transformation: Any = eqx.field(converter=_transformation)
@@ -264,7 +264,7 @@ class Each(Scheme):
     the others stay. A scheme sees the one player {name: cloud}, so that its noise is that player's.
     """
 
-    schemes: Mapping[str, Scheme] = eqx.field(converter=dict)
+    schemes: Mapping[str, Scheme]
 
     def start(self, clouds):
         self._refuse_unless_named(clouds)

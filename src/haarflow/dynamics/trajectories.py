@@ -26,10 +26,10 @@ C = TypeVar("C")
 class Trajectory(Generic[C]):
     """Where a flow went: its last cloud, and its probes at the recorded steps and times.
 
-    `cloud` is a Cloud, or {name: Cloud} of players. A flow over r keys has clouds (r, n, p) and probes (r, k, ...); over
-    a single key there is no r. `ended` is the last good step of each run: that of the cloud. `stopped` is None, or the
-    sentence that says which runs met a number that is not finite, and when; from then on their probes are NaN, and the
-    other runs went on. In a notebook it shows itself; `draw(axis)` draws the probes over time, `table()` and
+    `cloud` is a Cloud, or {name: Cloud} of players. Over r keys there are clouds (r, n, p) and probes (r, k, ...);
+    over a single key there is no r. `ended` is the last good step of each run: that of the cloud. `stopped` is None, or
+    the sentence that says which runs met a number that is not finite, and when; from then on their probes are NaN, and
+    the others went on. In a notebook it shows itself; `draw(axis)` draws the probes over time, `table()` and
     `to_pandas()` give their numbers in columns.
     """
 
@@ -62,7 +62,7 @@ class Trajectory(Generic[C]):
     def to_pandas(self) -> Any:
         """`table()` as a DataFrame of pandas, where pandas is installed."""
         try:
-            import pandas
+            import pandas  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise Refusal(
                 "to_pandas makes a DataFrame; got no pandas in this environment. Write trajectory.table(), a dict of "
@@ -118,7 +118,8 @@ class Trajectory(Generic[C]):
     def _summary(self) -> list[tuple[str, str, str]]:
         """Every probe with its values at the start and at the end."""
         axis = self.ended.ndim
-        return [(name, *(_short(np.take(v, i, axis), axis) for i in (0, -1))) for name, v in self.probes.items()]
+        ends = {name: [_short(np.take(values, i, axis), axis) for i in (0, -1)] for name, values in self.probes.items()}
+        return [(name, first, last) for name, (first, last) in ends.items()]
 
 
 def _over_runs(times: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
