@@ -49,7 +49,7 @@ def haarflow(task: str, n: int) -> Run:
 
     def run(steps):
         options = {"dt": DT, "steps": steps, "progress": False, "devices": jax.device_count()}
-        path = hf.flow(field, hf.Noisy(hf.Euler(), BETA), cloud, key=key, **options)
+        path = hf.flow(field, hf.Langevin(hf.Euler(), BETA), cloud, key=key, **options)
         path.cloud.atoms.block_until_ready()
 
     return run

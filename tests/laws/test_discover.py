@@ -33,8 +33,8 @@ def at(field, cloud):
 def test_a_held_cloud_stays_and_remembers_the_whole_velocity():
     cloud = SETTING.start(KEY)
     double = uniform(jnp.concatenate([cloud.atoms, jnp.zeros_like(cloud.atoms)], axis=1))
-    tangent = at(Held(SETTING.field, jnp.asarray(published.PROJECTOR)), double).atoms
-    plain = at(SETTING.field, cloud).atoms
+    tangent = at(Held(SETTING.field, jnp.asarray(published.PROJECTOR)), double).velocity
+    plain = at(SETTING.field, cloud).velocity
     np.testing.assert_allclose(tangent[:, :4] + tangent[:, 4:], plain, atol=1e-15)
     np.testing.assert_allclose(tangent[:, :4] @ (np.eye(4) - published.PROJECTOR), 0, atol=1e-15)
     np.testing.assert_allclose(tangent[:, 4:] @ published.PROJECTOR, 0, atol=1e-15)

@@ -11,9 +11,10 @@ import pytest
 
 import haarflow as hf
 from haarflow.dynamics import checkpoints
-from haarflow.dynamics.fields import Descend, Field, Tangent, restrict
+from haarflow.dynamics.domains import restrict
+from haarflow.dynamics.fields import Descend, Field, Tangent
 from haarflow.dynamics.flow import Diverged, flow
-from haarflow.dynamics.schemes import Euler, Noisy, Optax, Scheme
+from haarflow.dynamics.schemes import Euler, Langevin, Optax, Scheme
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample, Teacher
 from haarflow.learning.risks import Penalty, Risk
@@ -24,7 +25,7 @@ from haarflow.members import members
 KEY = jax.random.key(3)
 TEACHER = Teacher.examples()[0]
 FIELD = Descend(Risk(TEACHER.unit, TEACHER, "square") + Penalty(1e-3))
-SGD = Noisy(Euler(), 1e-3)
+SGD = Langevin(Euler(), 1e-3)
 
 
 def start(seed=1, n=7):
@@ -36,7 +37,7 @@ def same(a, b):
     np.testing.assert_array_equal(a.weights, b.weights)
 
 
-@pytest.mark.parametrize(("n", "scheme"), [(7, SGD), (4, SGD), (4, Noisy(Optax(optax.adam(1.0)), 1e-3))])
+@pytest.mark.parametrize(("n", "scheme"), [(7, SGD), (4, SGD), (4, Langevin(Optax(optax.adam(1.0)), 1e-3))])
 def test_the_loop_is_the_literal_recursion(n, scheme):
     """Also for as many particles as coordinates, which no shape tells apart while they lie turned in the loop."""
     cloud = start(n=n)
@@ -86,7 +87,7 @@ def test_numbers_run_beside_seeds_in_one_program():
     risk, keys = Risk(TEACHER.unit, TEACHER, "square"), jax.random.split(KEY, 3)
     numbers = {"dt": [0.1, 0.2, 0.1], "tau": [0, 0.1, 0.3], "alpha": [0.5, 2.0, 1.0], "heat": [1e-3, 0.0, 1e-2]}
     fields = [Descend(risk + Penalty(t, r), growth=a) for t, a in zip(numbers["tau"], numbers["alpha"], strict=True)]
-    schemes = [Noisy(Euler(), heat) for heat in numbers["heat"]]
+    schemes = [Langevin(Euler(), heat) for heat in numbers["heat"]]
     options = {"steps": 20, "every": 10, "probes": {"size": lambda cloud: cloud.second_moment()}}
     batch = flow({"a": fields}, {"a": schemes}, start(), key=keys, dt=np.array(numbers["dt"]), **options)["a"]
     once = len(traces)
@@ -108,7 +109,7 @@ def test_the_schedule_scales_the_step_by_its_time():
 def test_sliding_a_number_does_not_recompile():
     def run(dt=0.1, temperature=1e-3, tau=1e-3, alpha=0.5, steps=20):
         field = Counted(Descend(Risk(TEACHER.unit, TEACHER) + Penalty(tau), growth=alpha))
-        flow(field, Noisy(Euler(), temperature), start(), key=KEY, dt=dt, steps=steps)
+        flow(field, Langevin(Euler(), temperature), start(), key=KEY, dt=dt, steps=steps)
         return len(TRACES)
 
     first = run()
@@ -148,7 +149,7 @@ class Killed(Exception):
 def test_a_killed_flow_resumes_to_the_bit(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "_SECONDS", 0.0)
     file = tmp_path / "place.npz"
-    scheme = Noisy(Optax(optax.adam(1.0)), 1e-4)
+    scheme = Langevin(Optax(optax.adam(1.0)), 1e-4)
     options = {"key": KEY, "dt": 0.01, "steps": 200, "every": 30, "probes": {"mean": lambda cloud: cloud.mean()}}
     whole = flow(FIELD, scheme, start(), **options)
 
@@ -209,7 +210,7 @@ def test_lists_of_fields_differ_in_numbers_only():
     penalties = [Descend(Penalty(1.0, lambda theta: theta[0])), Descend(Penalty(1.0, lambda theta: theta[1]))]
     with pytest.raises(Refusal, match="got different functions: .*lambda"):
         flow(penalties, SGD, start(), key=keys, dt=0.1, steps=1)
-    projectors = [Noisy(Euler(), 0.1, projector=np.eye(p)) for p in (4, 3)]
+    projectors = [Langevin(Euler(), 0.1, projector=np.eye(p)) for p in (4, 3)]
     with pytest.raises(Refusal, match=r"got different shapes: \(4, 4\), \(3, 3\)"):
         flow(FIELD, projectors, start(), key=keys, dt=0.1, steps=1)
 
@@ -314,7 +315,7 @@ def test_times_are_exact_in_single_precision_too():
 
 def test_single_precision_clouds_meet_double_precision_data():
     cloud = _cast(start(), jnp.float32)
-    for scheme in (Euler(), Noisy(Optax(optax.adam(1.0)), 1e-3)):
+    for scheme in (Euler(), Langevin(Optax(optax.adam(1.0)), 1e-3)):
         path = flow(FIELD, scheme, cloud, key=KEY, dt=0.1, steps=3)
         assert path.cloud.atoms.dtype == jnp.float32
         wide = flow(FIELD, scheme, start(), key=KEY, dt=0.1, steps=3)
@@ -408,14 +409,14 @@ ASKEW = np.array([[0.36, 0.48, 0.0, 0.0], [0.48, 0.64, 0.0, 0.0], [0.0, 0.0, 0.5
 def test_every_scheme_keeps_a_restricted_cloud_on_its_subspace(scheme):
     """Also Adam, free noise and fresh particles, on a subspace askew to the axes, from a start off it."""
     field = restrict(Descend(Risk(TEACHER.unit, TEACHER) + Penalty(0.1), growth=0.5), ASKEW)
-    path = flow(field, Noisy(scheme, 0.1), start(), key=KEY, dt=0.3, steps=30)
+    path = flow(field, Langevin(scheme, 0.1), start(), key=KEY, dt=0.3, steps=30)
     np.testing.assert_allclose(path.cloud.atoms @ (np.eye(4) - ASKEW), 0, atol=1e-14)
     assert float(jnp.abs(path.cloud.atoms - start().atoms).max()) > 0.1
 
 
 def test_through_the_start_what_lies_across_is_frozen():
     field = restrict(Descend(Risk(TEACHER.unit, TEACHER) + Penalty(0.1)), ASKEW, through="start")
-    path = flow(field, Noisy(Optax(optax.adam(1.0)), 0.1), start(), key=KEY, dt=0.3, steps=30)
+    path = flow(field, Langevin(Optax(optax.adam(1.0)), 0.1), start(), key=KEY, dt=0.3, steps=30)
     across = np.eye(4) - ASKEW
     np.testing.assert_allclose(path.cloud.atoms @ across, start().atoms @ across, atol=1e-14)
     assert float(jnp.abs(path.cloud.atoms - start().atoms).max()) > 0.1
@@ -437,7 +438,7 @@ CHANGES = {
     "learning rate": {"scheme": Optax(optax.adam(0.5))},
     "momentum": {"scheme": Optax(optax.adam(1.0, b1=0.8))},
     "transformation": {"scheme": Optax(optax.sgd(1.0))},
-    "temperature": {"scheme": Noisy(Optax(optax.adam(1.0)), 0.1)},
+    "temperature": {"scheme": Langevin(Optax(optax.adam(1.0)), 0.1)},
     "penalty's size": {"field": Descend(Risk(TEACHER.unit, TEACHER) + Penalty(0.2))},
     "penalty's function": {"field": Descend(Risk(TEACHER.unit, TEACHER) + Penalty(0.1, lambda theta: theta[0]))},
     "another lambda": {"field": Descend(Risk(TEACHER.unit, TEACHER) + Penalty(0.1, lambda theta: theta[1]))},

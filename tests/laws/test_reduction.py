@@ -8,7 +8,7 @@ import optax
 import pytest
 
 import haarflow as hf
-from haarflow.dynamics.fields import Restricted
+from haarflow.dynamics.domains import Restricted
 
 KEY = jax.random.key(7)
 
@@ -61,7 +61,7 @@ def value(functional, cloud):
 
 @eqx.filter_jit
 def velocity(field, cloud):
-    return field(KEY, cloud).atoms
+    return field(KEY, cloud).velocity
 
 
 def same(a, b):

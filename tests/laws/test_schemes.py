@@ -8,7 +8,7 @@ import pytest
 
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
-from haarflow.dynamics.schemes import Adaptive, Euler, Heun, Noisy, Optax, Scheme
+from haarflow.dynamics.schemes import Adaptive, Euler, Heun, Langevin, Optax, Scheme
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.measures.clouds import Cloud, uniform
@@ -39,7 +39,7 @@ def test_a_small_step_follows_the_field(scheme):
     h, cloud = 1e-6, start()
     moved, _ = scheme.step(KEY, FIELD, cloud, scheme.start(cloud), jnp.asarray(h))
     tangent = FIELD(KEY, cloud)
-    np.testing.assert_allclose((moved.atoms - cloud.atoms) / h, tangent.atoms, atol=1e-5)
+    np.testing.assert_allclose((moved.atoms - cloud.atoms) / h, tangent.velocity, atol=1e-5)
     np.testing.assert_allclose((moved.weights - cloud.weights) / h, cloud.weights * tangent.growth, atol=1e-5)
 
 
@@ -57,10 +57,10 @@ def test_the_error_falls_with_the_order_of_the_scheme(scheme, order):
 def test_sgd_with_decay_and_noise_is_the_literal_recursion():
     """z ← (1 − s tau) z + sqrt(2 beta s) xi: weight decay by s·tau, and the factor two under the root."""
     s, tau, beta, cloud = 0.1, 0.7, 0.3, start()
-    still = Noisy(Euler(), 0.0).step(KEY, Descend(Penalty(tau)), cloud, (), jnp.asarray(s))[0]
+    still = Langevin(Euler(), 0.0).step(KEY, Descend(Penalty(tau)), cloud, (), jnp.asarray(s))[0]
     np.testing.assert_allclose(still.atoms, (1 - s * tau) * cloud.atoms, rtol=1e-14)
-    loud = Noisy(Euler(), beta).step(KEY, Descend(Penalty(tau)), cloud, (), jnp.asarray(s))[0]
-    unit = Noisy(Euler(), 0.5).step(KEY, Descend(Penalty(0.0)), cloud, (), jnp.asarray(1.0))[0].atoms - cloud.atoms
+    loud = Langevin(Euler(), beta).step(KEY, Descend(Penalty(tau)), cloud, (), jnp.asarray(s))[0]
+    unit = Langevin(Euler(), 0.5).step(KEY, Descend(Penalty(0.0)), cloud, (), jnp.asarray(1.0))[0].atoms - cloud.atoms
     np.testing.assert_allclose(loud.atoms - still.atoms, np.sqrt(2 * beta * s) * unit, rtol=1e-12)
 
 
@@ -68,7 +68,7 @@ def test_projected_noise_is_the_projection_of_the_shared_noise():
     projector = np.full((4, 4), 0.25)
     field = Descend(Penalty(0.0))
     free, held = (
-        Noisy(Euler(), 1.0, projector=p).step(KEY, field, start(), (), jnp.asarray(0.1))[0].atoms - start().atoms
+        Langevin(Euler(), 1.0, projector=p).step(KEY, field, start(), (), jnp.asarray(0.1))[0].atoms - start().atoms
         for p in (None, projector)
     )
     np.testing.assert_allclose(held, free @ projector, atol=1e-15)
@@ -81,7 +81,7 @@ def test_the_stationary_law_has_the_stated_temperature():
     false-alarm rate is below 1e-6; the Euler bias s·tau/2 is 0.5% and allowed for.
     """
     cloud = uniform(jnp.zeros((20_000, 4)))
-    path = flow(Descend(Penalty(2.0)), Noisy(Euler(), 0.5), cloud, key=KEY, dt=0.005, steps=800)
+    path = flow(Descend(Penalty(2.0)), Langevin(Euler(), 0.5), cloud, key=KEY, dt=0.005, steps=800)
     assert abs(float(path.cloud.atoms.var()) / 0.25 - 1) < 0.025
 
 
@@ -96,9 +96,9 @@ def test_growth_alone_is_the_replicator():
 
 
 def test_refusals():
-    with pytest.raises(Refusal, match="A Noisy's temperature is a finite number >= 0; got -0.1"):
-        Noisy(Euler(), -0.1)
-    with pytest.raises(Refusal, match="A Noisy's temperature is a finite number; got nan"):
-        Noisy(Euler(), float("nan"))
+    with pytest.raises(Refusal, match="A Langevin's temperature is a finite number >= 0; got -0.1"):
+        Langevin(Euler(), -0.1)
+    with pytest.raises(Refusal, match="A Langevin's temperature is a finite number; got nan"):
+        Langevin(Euler(), float("nan"))
     with pytest.raises(Refusal, match=r"wraps an optax transformation; got 0.1. Write Optax\(optax.adam\(1.0\)\)"):
         Optax(0.1)

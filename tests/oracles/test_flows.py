@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from haarflow.dynamics.birth_death import BirthDeath
-from haarflow.dynamics.fields import Descend, restrict
+from haarflow.dynamics.domains import restrict
+from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.oracles import (
     Bowl,
@@ -22,7 +23,7 @@ from haarflow.dynamics.oracles import (
     quadratic_sampling,
     replicator,
 )
-from haarflow.dynamics.schemes import Euler, Heun, Noisy, streams
+from haarflow.dynamics.schemes import Euler, Heun, Langevin, streams
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Penalty, Risk
@@ -89,7 +90,7 @@ def test_gaussians_stay_gaussian_at_random_parameters(seed):
     keys = jax.random.split(jax.random.key(seed), 16)
     atoms = mean + np.asarray(jax.random.normal(jax.random.key(seed + 9), (16, 1000, 2))) @ root.T
     field = Descend(bowl, growth=alpha)
-    schemes = {"weights": Noisy(Euler(), beta), "birth–death": BirthDeath(Noisy(Euler(), beta))}
+    schemes = {"weights": Langevin(Euler(), beta), "birth–death": BirthDeath(Langevin(Euler(), beta))}
     paths = flow(dict.fromkeys(schemes, field), schemes, uniform(atoms), key=keys, dt=dt, steps=steps)
     rates = {"times": jnp.array([dt * steps]), "alpha": alpha, "beta": beta}
     exact = _flat(gaussian_flow(bowl, jnp.asarray(mean), jnp.asarray(root @ root.T), **rates))

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from haarflow.dynamics.fields import Descend, restrict
+from haarflow.dynamics.domains import restrict
+from haarflow.dynamics.fields import Descend
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk

@@ -16,9 +16,9 @@ UNIT = hf.Perceptron(3, 1, "tanh")
 XS = jax.random.normal(jax.random.key(5), (16, 3), jnp.float32).astype(float)
 RISK = hf.Risk(UNIT, hf.Sample(XS, jnp.sin(XS[:, :1]), size=8)) + hf.Penalty(1e-3)
 CLOUD = hf.uniform(jax.random.normal(jax.random.key(1), (24, 5), jnp.float32).astype(float))
-GROWING, NOISY = hf.Descend(RISK, growth=0.3), hf.Noisy(hf.Euler(), 1e-2)
+GROWING, NOISY = hf.Descend(RISK, growth=0.3), hf.Langevin(hf.Euler(), 1e-2)
 FIELDS = {"adam": hf.Descend(RISK), "growing": GROWING}
-SCHEMES = {"adam": hf.Noisy(hf.Optax(optax.adam(0.1)), 1e-2), "growing": NOISY}
+SCHEMES = {"adam": hf.Langevin(hf.Optax(optax.adam(0.1)), 1e-2), "growing": NOISY}
 PROBES = {"mean": lambda cloud: cloud.mean(), "first": lambda cloud: cloud.atoms[:, 0]}
 
 

@@ -18,5 +18,5 @@ def law(key, size):
 if __name__ == "__main__":
     field = hf.Descend(hf.Risk(hf.Perceptron(64, 1, "tanh"), hf.Stream(law, 640)) + hf.Penalty(1e-4))
     cloud = hf.uniform(np.random.default_rng(0).standard_normal((1_000_000, 66), np.float32))
-    hf.flow(field, hf.Noisy(hf.Euler(), 1e-6), cloud, key=jax.random.key(0), dt=0.01, steps=2)
+    hf.flow(field, hf.Langevin(hf.Euler(), 1e-6), cloud, key=jax.random.key(0), dt=0.01, steps=2)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)

@@ -76,7 +76,7 @@ def test_every_public_name_loads_and_is_found_once():
 def test_a_star_gives_the_names_of_the_stub_and_no_stranger():
     code = "before = set(globals()) | {'before'}\nfrom haarflow import *\nprint(*sorted(set(globals()) - before))"
     assert fresh(code).split() == dir(haarflow)
-    assert fresh("import haarflow; print(haarflow.Path.__module__)").startswith("haarflow.dynamics.")
+    assert fresh("import haarflow; print(haarflow.Trajectory.__module__)").startswith("haarflow.dynamics.")
     assert fresh("import haarflow; print(*[name for name in vars(haarflow) if name[0] != '_'])") == ""
 
 

@@ -1,6 +1,7 @@
 """Birth and death: growth without weights. Particles are killed and copied at random, on average as they would grow."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 import equinox as eqx
@@ -10,7 +11,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from haarflow.doors import door
 from haarflow.dynamics.fields import Descend, Field, Tangent
-from haarflow.dynamics.schemes import Euler, Heun, Noisy, Scheme, streams
+from haarflow.dynamics.players import by_name, map_clouds, own_keys, particle_axes, taken
+from haarflow.dynamics.schemes import Euler, Heun, Langevin, Scheme, streams
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
 from haarflow.measures.clouds import Cloud
@@ -24,8 +26,8 @@ class Carried(Field):
 
     field: Field
 
-    def __call__(self, key, cloud):
-        return Tangent(self.field(key, cloud).atoms)
+    def __call__(self, key, clouds):
+        return map_clouds(lambda _, tangent: Tangent(tangent.velocity), clouds, self.field(key, clouds))
 
     @classmethod
     def examples(cls):
@@ -44,6 +46,8 @@ class BirthDeath(Scheme):
     With `prior`, a function (key, n) -> atoms (n, p), the killed come back as fresh draws from it (re-injection):
     give these an output of zero, so that they enter without changing the network. With `births=False` there are deaths
     and re-injections only, which disturbs a small cloud less: no particle is overwritten by a copy.
+    Players jump each among themselves, with draws that their names decide; a prior is of one dimension, so where theirs
+    differ write `Each({name: BirthDeath(inner, prior=draw)})`.
     """
 
     inner: Scheme
@@ -57,24 +61,31 @@ class BirthDeath(Scheme):
                 "Write BirthDeath(inner, prior=draw, births=False), or keep the births."
             )
 
-    def start(self, cloud):
-        return self.inner.start(cloud)
+    def start(self, clouds):
+        return self.inner.start(clouds)
 
-    def step(self, key, field, cloud, state, dt):
-        growth = field(streams(key)[0], cloud).growth
-        if growth is None:
+    def step(self, key, field, clouds, state, dt):
+        tangents = field(streams(key)[0], clouds)
+        moved, state = self.inner.step(key, Carried(field), clouds, state, dt)
+        keys = own_keys(jax.random.fold_in(key, _STREAM), clouds)
+        jumped = map_clouds(partial(self._jumped, dt), clouds, moved, tangents, keys)
+        sources = {name: source for name, (_, source) in by_name(jumped).items()}
+        memory = taken(state, particle_axes(self.inner.start, clouds), sources)
+        return map_clouds(lambda _, pair: pair[0], clouds, jumped), memory
+
+    def _jumped(self, dt, cloud: Cloud, moved: Cloud, tangent: Tangent, key) -> tuple[Cloud, Int[Array, "n"]]:
+        """One cloud after its jumps, and which particle each place copies."""
+        if tangent.growth is None:
             raise Refusal(
                 "A BirthDeath scheme turns a field's growth into jumps; got a field without growth. "
-                "Write Descend(functional, growth=1.0)."
+                "Write Descend(functional, growth=1.0), or Each for players of whom some do not grow."
             )
-        moved, state = self.inner.step(key, Carried(field), cloud, state, dt)
-        jump, draw = jax.random.split(jax.random.fold_in(key, _STREAM))
-        source, killed = jumps(jump, cloud.weights, growth, dt, copying=self.prior is None, births=self.births)
+        jump, draw = jax.random.split(key)
+        source, killed = jumps(jump, cloud.weights, tangent.growth, dt, copying=self.prior is None, births=self.births)
         atoms = moved.atoms[source]
         if self.prior is not None:
             atoms = jnp.where(killed[:, None], self._fresh(draw, atoms), atoms)
-        memory = jax.tree.map(lambda leaf: leaf[source] if jnp.shape(leaf) == atoms.shape else leaf, state)
-        return Cloud(atoms, cloud.weights), memory
+        return Cloud(atoms, cloud.weights), source
 
     def _fresh(self, key, atoms):
         drawn = numbers("A BirthDeath scheme's prior", cast(Callable, self.prior)(key, len(atoms)))
@@ -92,7 +103,7 @@ class BirthDeath(Scheme):
 
         return [
             cls(Euler()),
-            cls(Noisy(Heun(), 0.01)),
+            cls(Langevin(Heun(), 0.01)),
             cls(Euler(), prior=prior),
             cls(Euler(), prior=prior, births=False),
         ]

@@ -38,13 +38,13 @@ class Checkpoint:
     def save(self, at: int, state: Any, rows: list):
         """Keep this place; of several processes, the first one writes."""
         arrays: dict[str, Any] = {f"state/{i}": whole(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
+        lanes = list(state.lanes)
         for i, (step, when, values) in enumerate(rows):
             arrays |= {f"row/{i}/step": np.asarray(step), f"row/{i}/time": when}
-            arrays |= {
-                f"row/{i}/value/{lane}/{name}": v for lane, probes in values.items() for name, v in probes.items()
-            }
-        lanes = list(state.lanes)
-        about = {"digest": self.digest, "at": at, "rows": len(rows), "lanes": lanes}
+            for lane, probes in values.items():  # by their numbers: names may hold any letter
+                arrays |= {f"row/{i}/value/{lanes.index(lane)}/{name}": value for name, value in probes.items()}
+        told = [[lanes.index(lane) for lane in values] for _, _, values in rows]
+        about = {"digest": self.digest, "at": at, "rows": told, "lanes": lanes}
         buffer = BytesIO()
         np.savez(buffer, about=np.asarray(json.dumps(about)), **arrays)
         if self.path is not None and jax.process_index() == 0:
@@ -58,7 +58,8 @@ class Checkpoint:
             with np.load(BytesIO(self.path.read_bytes()), allow_pickle=False) as file:
                 arrays = dict(file)
             about = json.loads(str(arrays.pop("about")))
-        except (OSError, ValueError, EOFError, KeyError, BadZipFile):
+            rows = [self._row(arrays, i, about["lanes"], told) for i, told in enumerate(about["rows"])]
+        except (OSError, ValueError, TypeError, EOFError, KeyError, BadZipFile):
             raise Refusal(
                 f"A checkpoint is the file a flow wrote; got {self.path}, which does not read as one. "
                 "Delete it to start again."
@@ -70,15 +71,15 @@ class Checkpoint:
             )
         leaves, tree = jax.tree.flatten(like)
         state = jax.tree.unflatten(tree, [jax.numpy.asarray(arrays[f"state/{i}"]) for i in range(len(leaves))])
-        return about["at"], state, [self._row(arrays, i, about["lanes"]) for i in range(about["rows"])]
+        return about["at"], state, rows
 
     @staticmethod
-    def _row(arrays: dict[str, np.ndarray], i: int, lanes: list[str]):
-        values = {lane: {} for lane in lanes}
+    def _row(arrays: dict[str, np.ndarray], i: int, lanes: list[str], told: list[int]):
+        values = {lanes[number]: {} for number in told}
         for name, value in arrays.items():
             if name.startswith(f"row/{i}/value/"):
-                lane, probe = name.removeprefix(f"row/{i}/value/").split("/", 1)
-                values[lane][probe] = value
+                number, probe = name.removeprefix(f"row/{i}/value/").split("/", 1)
+                values[lanes[int(number)]][probe] = value
         return int(arrays[f"row/{i}/step"]), arrays[f"row/{i}/time"], values
 
 

@@ -161,14 +161,14 @@ def dissipation(
 @door
 def weak_rate(cloud: Cloud, tangent: Tangent, test: Callable) -> Float[Array, ""]:
     """`d/dt ∫test dmu = ∫∇test·velocity dmu + ∫test·growth dmu`: the continuity equation in weak form."""
-    if tangent.atoms.shape != cloud.atoms.shape:
+    if tangent.velocity.shape != cloud.atoms.shape:
         raise Refusal(
-            f"A weak rate is along a tangent of the cloud's shape {cloud.atoms.shape}; got {tangent.atoms.shape}. "
+            f"A weak rate is along a tangent of the cloud's shape {cloud.atoms.shape}; got {tangent.velocity.shape}. "
             "Write field(key, cloud)."
         )
     refuse_unless_number("A test function", test, cloud, 1)
     values, slopes = jax.vmap(jax.value_and_grad(test))(cloud.atoms)
-    rate = jnp.sum(slopes * tangent.atoms, axis=1)
+    rate = jnp.sum(slopes * tangent.velocity, axis=1)
     return cloud.weights @ (rate if tangent.growth is None else rate + values * tangent.growth)
 
 

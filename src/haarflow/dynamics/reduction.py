@@ -43,7 +43,7 @@ class Reduced:
 def reduce(field: Field, cloud: Cloud, on_x: Rep, on_y: Rep) -> Reduced:
     """The flow of an orbit-closed cloud over orbit-closed data, with one particle and one sample per orbit.
 
-    Exact for schemes that commute with the group: Euler, Heun, Adaptive, momentum. Under `Noisy` it is the flow in
+    Exact for schemes that commute with the group: Euler, Heun, Adaptive, momentum. Under `Langevin` it is the flow in
     which the particles of an orbit share their noise, each moved by its own element.
     """
     if not isinstance(field, Descend):

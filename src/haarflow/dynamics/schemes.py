@@ -1,7 +1,11 @@
-"""Schemes: one step along a field. A variation wraps another scheme."""
+"""Schemes: one step along a field. A variation wraps another scheme.
+
+Every scheme moves one cloud, or the clouds of several players, through `advance`, which moves a tree of clouds.
+"""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import equinox as eqx
@@ -12,32 +16,36 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.doors import Advised, Count, Most, NonNegativeLeaf, PositiveLeaf, door
-from haarflow.dynamics.fields import Field, Tangent
+from haarflow.dynamics.fields import Field, Tangent, advance, grow
 from haarflow.dynamics.noise import gaussian
+from haarflow.dynamics.players import listed, map_clouds, own_keys, settled_keys
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
 from haarflow.measures.clouds import Cloud, projector_matrix
-from haarflow.settling import settled
 from haarflow.values import leaf, said
 
 
 class Scheme(eqx.Module):
-    """One step of size dt. `state` is what the next step needs besides the cloud."""
+    """One step of size dt, of one cloud or of players {name: Cloud}: `clouds` is either.
+
+    `state` is what the next step needs besides the clouds. Arrays of it that have a row for each particle, as `start`
+    makes them, follow the particles: to their devices, and to the copies that birth and death make.
+    """
 
     instead: ClassVar[str] = "Write for example Euler()."
 
     @abstractmethod
     def step(
-        self, key: PRNGKeyArray, field: Field, cloud: Cloud, state: Any, dt: Float[Array, ""]
-    ) -> tuple[Cloud, Any]:
-        """The cloud and the state after one step; `streams(key)` are its data and its noise."""
+        self, key: PRNGKeyArray, field: Field, clouds: Any, state: Any, dt: Float[Array, ""], /
+    ) -> tuple[Any, Any]:
+        """The clouds and the state after one step; `streams(key)` are its data and its noise."""
 
     @classmethod
     @abstractmethod
     def examples(cls) -> Sequence["Scheme"]:
-        """Members for the laws, on clouds in R^4."""
+        """Members for the laws, on clouds in R^4, or on two players "x" and "y" there."""
 
-    def start(self, cloud: Cloud) -> Any:
+    def start(self, clouds: Any, /) -> Any:
         """The state before the first step."""
         return ()
 
@@ -51,32 +59,18 @@ class Scheme(eqx.Module):
         return value
 
 
+@door
 def streams(key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray]:
     """The data key and the noise key of a step: the same for every scheme, so that schemes share both."""
-    pair = jax.random.split(key)
-    data, noise = jax.random.wrap_key_data(settled(jax.random.key_data(pair)), impl=jax.random.key_impl(pair))
+    data, noise = settled_keys(jax.random.split(key))
     return data, noise
-
-
-def travel(cloud: Cloud, tangent: Tangent, dt: Float[Array, ""]) -> Cloud:
-    """Straight atoms and exponential weights: positive, and of mass one, at any step size."""
-    atoms = cloud.atoms + dt.astype(cloud.atoms.dtype) * tangent.atoms
-    if tangent.growth is None:
-        return Cloud(atoms, cloud.weights)
-    return Cloud(atoms, grow(cloud.weights, dt.astype(cloud.atoms.dtype) * tangent.growth))
-
-
-def grow(weights: Float[Array, "n"], exponents: Float[Array, "n"]) -> Float[Array, "n"]:
-    """`w_i exp(e_i)` brought back to mass one, safe from overflow."""
-    grown = weights * jnp.exp(exponents - jnp.max(exponents))
-    return grown / jnp.sum(grown)
 
 
 class Euler(Scheme):
     """The literal step `theta + dt · velocity`: with a stochastic field, SGD."""
 
-    def step(self, key, field, cloud, state, dt):
-        return travel(cloud, field(streams(key)[0], cloud), dt), state
+    def step(self, key, field, clouds, state, dt):
+        return advance(clouds, field(streams(key)[0], clouds), dt), state
 
     @classmethod
     def examples(cls):
@@ -86,11 +80,28 @@ class Euler(Scheme):
 class Heun(Scheme):
     """The second-order step: the mean of the tangents at both ends, on the same data."""
 
-    def step(self, key, field, cloud, state, dt):
+    def step(self, key, field, clouds, state, dt):
         data, _ = streams(key)
-        here = field(data, cloud)
-        there = field(data, travel(cloud, here, dt))
-        return travel(cloud, jax.tree.map(lambda a, b: (a + b) / 2, here, there), dt), state
+        here = field(data, clouds)
+        there = field(data, advance(clouds, here, dt))
+        return advance(clouds, jax.tree.map(lambda a, b: (a + b) / 2, here, there), dt), state
+
+    @classmethod
+    def examples(cls):
+        return [cls()]
+
+
+class Extragradient(Scheme):
+    """The step along the tangent that a trial step finds at its end, on the same data.
+
+    In a game the players spiral away from the equilibrium under Euler, and inward under this scheme (Korpelevich 1976);
+    with growth it is mirror-prox: `w ∝ w exp(dt · growth at the trial)` (Nemirovski 2004).
+    """
+
+    def step(self, key, field, clouds, state, dt):
+        data, _ = streams(key)
+        trial = advance(clouds, field(data, clouds), dt)
+        return advance(clouds, field(data, trial), dt), state
 
     @classmethod
     def examples(cls):
@@ -98,8 +109,11 @@ class Heun(Scheme):
 
 
 @door
-class Noisy(Scheme):
-    """Another scheme plus `sqrt(2 · temperature · dt) xi`, xi drawn in R^p and then projected if asked."""
+class Langevin(Scheme):
+    """Another scheme plus `sqrt(2 · temperature · dt) xi`, xi drawn in R^p and then projected if asked.
+
+    The noise of a player is decided by the key, its name, the particle and the coordinate, not by who plays beside it.
+    """
 
     inner: Scheme
     temperature: NonNegativeLeaf = eqx.field(converter=leaf)
@@ -109,22 +123,25 @@ class Noisy(Scheme):
         if self.projector is not None and not isinstance(self.projector, Tracer):
             projector_matrix(self.projector, len(self.projector))
 
-    def start(self, cloud):
-        return self.inner.start(cloud)
+    def start(self, clouds):
+        return self.inner.start(clouds)
 
-    def step(self, key, field, cloud, state, dt):
-        moved, state = self.inner.step(key, field, cloud, state, dt)
-        dtype = moved.atoms.dtype
-        noise = gaussian(streams(key)[1], (moved.n, moved.p), dtype)
+    def step(self, key, field, clouds, state, dt):
+        moved, state = self.inner.step(key, field, clouds, state, dt)
+        return map_clouds(partial(self._shaken, dt), moved, own_keys(streams(key)[1], moved)), state
+
+    def _shaken(self, dt, cloud: Cloud, key) -> Cloud:
+        dtype = cloud.atoms.dtype
+        noise = gaussian(key, (cloud.n, cloud.p), dtype)
         if self.projector is not None:
-            if len(self.projector) != moved.p:
+            if len(self.projector) != cloud.p:
                 raise Refusal(
-                    f"A Noisy scheme's projector acts on the particles; got one of R^{len(self.projector)} and a cloud "
-                    f"in R^{moved.p}. Write a projector ({moved.p}, {moved.p})."
+                    f"A Langevin scheme's projector acts on the particles; got one of R^{len(self.projector)} and a "
+                    f"cloud in R^{cloud.p}. Write a projector ({cloud.p}, {cloud.p})."
                 )
             noise = noise @ self.projector.astype(dtype)
         size = jnp.sqrt(2 * self.temperature * dt).astype(dtype)
-        return Cloud(moved.atoms + size * noise, moved.weights), state
+        return Cloud(cloud.atoms + size * noise, cloud.weights)
 
     @classmethod
     def examples(cls):
@@ -137,7 +154,11 @@ def _transformation(given: Any) -> Any:
 
 
 class Optax(Scheme):
-    """Any optax transformation on the atoms; dt multiplies its update, so `Optax(optax.adam(1.0))` slides by dt."""
+    """Any optax transformation on the atoms; dt multiplies its update, so `Optax(optax.adam(1.0))` slides by dt.
+
+    Of players it sees the atoms of all, {name: atoms}: a transformation that looks across, such as clipping by the
+    global norm, couples them; `Each` gives every player its own.
+    """
 
     transformation: Any = eqx.field(converter=_transformation)
 
@@ -149,19 +170,25 @@ class Optax(Scheme):
                 "Write Optax(optax.adam(1.0))."
             )
 
-    def start(self, cloud):
-        return self.transformation.init(cloud.atoms)
+    def start(self, clouds):
+        return self.transformation.init(_atoms(clouds))
 
-    def step(self, key, field, cloud, state, dt):
-        tangent = field(streams(key)[0], cloud)
-        update, state = self.transformation.update(-tangent.atoms, state, cloud.atoms)
-        return travel(cloud, Tangent(update, tangent.growth), dt), state
+    def step(self, key, field, clouds, state, dt):
+        tangents = field(streams(key)[0], clouds)
+        uphill = map_clouds(lambda _, tangent: -tangent.velocity, clouds, tangents)
+        updates, state = self.transformation.update(uphill, state, _atoms(clouds))
+        directions = map_clouds(lambda _, tangent, update: Tangent(update, tangent.growth), clouds, tangents, updates)
+        return advance(clouds, directions, dt), state
 
     @classmethod
     def examples(cls):
         import optax
 
         return [cls(optax.sgd(1.0)), cls(optax.adam(1.0)), cls(optax.sgd(1.0, momentum=0.9))]
+
+
+def _atoms(clouds: Any) -> Any:
+    return map_clouds(lambda cloud: cloud.atoms, clouds)
 
 
 @door
@@ -172,16 +199,14 @@ class Adaptive(Scheme):
     atol: PositiveLeaf = eqx.field(default=1e-10, converter=leaf, kw_only=True)
     most: Annotated[Count, Most(2**31 - 1)] = eqx.field(default=4096, kw_only=True)
 
-    def step(self, key, field, cloud, state, dt):
+    def step(self, key, field, clouds, state, dt):
         import diffrax
 
         data, _ = streams(key)
 
         def slope(_, flowing, __):
-            turned, exponents = flowing
-            tangent = field(data, Cloud(turned.T, grow(cloud.weights, exponents)))
-            still = jnp.zeros_like(exponents)
-            return tangent.atoms.T, still if tangent.growth is None else tangent.growth
+            tangents = field(data, map_clouds(_flown, clouds, flowing))
+            return map_clouds(_slope, clouds, tangents)
 
         solution = diffrax.diffeqsolve(
             diffrax.ODETerm(slope),  # pyright: ignore[reportArgumentType]
@@ -189,16 +214,80 @@ class Adaptive(Scheme):
             t0=0.0,
             t1=dt,
             dt0=None,
-            y0=(cloud.atoms.T, jnp.zeros_like(cloud.weights)),  # as they lie in the loop of a flow, if they are short
+            # Turned, as short atoms lie in the loop of a flow.
+            y0=map_clouds(lambda cloud: (cloud.atoms.T, jnp.zeros_like(cloud.weights)), clouds),
             stepsize_controller=diffrax.PIDController(rtol=self.rtol, atol=self.atol),  # pyright: ignore
             max_steps=self.most,
             throw=False,
         )
-        turned, exponents = jax.tree.map(lambda leaf: leaf[-1], solution.ys)
         # A solver that gave up reports no number: the loop then stops at its last good state.
-        atoms = jnp.where(solution.result == diffrax.RESULTS.successful, turned.T, jnp.nan)
-        return Cloud(atoms, grow(cloud.weights, exponents)), state
+        found = solution.result == diffrax.RESULTS.successful
+        ends = map_clouds(_flown, clouds, jax.tree.map(lambda leaf: leaf[-1], solution.ys))
+        return map_clouds(lambda end: Cloud(jnp.where(found, end.atoms, jnp.nan), end.weights), ends), state
 
     @classmethod
     def examples(cls):
         return [cls()]
+
+
+def _flown(cloud: Cloud, flowing: tuple) -> Cloud:
+    """The cloud whose atoms lie turned, and whose weights have grown by these exponents, in the middle of a step."""
+    turned, exponents = flowing
+    return Cloud(turned.T, grow(cloud.weights, exponents))
+
+
+def _slope(cloud: Cloud, tangent: Tangent) -> tuple:
+    still = jnp.zeros_like(cloud.weights)
+    return tangent.velocity.T, still if tangent.growth is None else tangent.growth
+
+
+class View(Field):
+    """A field of players as some of them see it: the others stay where they are."""
+
+    field: Field
+    everyone: dict[str, Cloud]
+
+    def __call__(self, key, clouds):
+        found = self.field(key, {**self.everyone, **clouds})
+        return {name: found[name] for name in clouds}
+
+    @classmethod
+    def examples(cls):
+        return []
+
+
+@door
+class Each(Scheme):
+    """A scheme for each player: `Each({"x": Euler(), "y": Langevin(Heun(), 0.1)})`.
+
+    Every player steps from the clouds of all before the step, on the same data; while a scheme tries points on its way,
+    the others stay. A scheme sees the one player {name: cloud}, so that its noise is that player's.
+    """
+
+    schemes: Mapping[str, Scheme]
+
+    def start(self, clouds):
+        self._refuse_unless_named(clouds)
+        return {name: scheme.start({name: clouds[name]}) for name, scheme in self.schemes.items()}
+
+    def step(self, key, field, clouds, state, dt):
+        self._refuse_unless_named(clouds)
+        view, moved, memory = View(field, clouds), {}, {}
+        for name, scheme in self.schemes.items():
+            after, memory[name] = scheme.step(key, view, {name: clouds[name]}, state[name], dt)
+            moved[name] = after[name]
+        return moved, memory
+
+    def _refuse_unless_named(self, clouds):
+        if not isinstance(clouds, Mapping) or set(clouds) != set(self.schemes):
+            got = f"the players {listed(clouds)}" if isinstance(clouds, Mapping) else "one cloud"
+            raise Refusal(
+                f"Each has a scheme for every player; got schemes for {listed(self.schemes)} and {got}. "
+                "Give both the same names."
+            )
+
+    @classmethod
+    def examples(cls):
+        import optax
+
+        return [cls({"x": Langevin(Heun(), 0.02), "y": Optax(optax.sgd(1.0, momentum=0.9))})]

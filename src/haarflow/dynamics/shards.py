@@ -12,6 +12,7 @@ from jax.experimental.layout import Layout, with_layout_constraint
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
 
+from haarflow.dynamics.players import Along
 from haarflow.errors import Refusal
 
 T = TypeVar("T")
@@ -36,22 +37,30 @@ def mesh_of(devices: int | None) -> Mesh | None:
     return Mesh(np.array(seen[:devices]), (_AXIS,))
 
 
-def divided(tree: T, mesh: Mesh | None, *, n: int, axis: int) -> T:
-    """The same arrays, those with n particles along an axis divided along it, the others on every device."""
+def divided(tree: T, along: Any, mesh: Mesh | None) -> T:
+    """The same arrays, those in which particles lie along an axis divided along it, the others on every device.
+
+    `along` says for every array whose particles lie where, see `particle_axes`.
+    """
     if mesh is None:
         return tree
+
+    def place(leaf, one: Along):
+        axes: list[str | None] = [None] * leaf.ndim
+        for axis, _ in one.axes[:1]:
+            _refuse_unless_even(leaf.shape[axis], mesh)
+            axes[axis] = _AXIS
+        return _put(leaf, NamedSharding(mesh, PartitionSpec(*axes)))
+
+    return jax.tree.map(place, tree, along)
+
+
+def _refuse_unless_even(n: int, mesh: Mesh) -> None:
     if n % mesh.size:
         raise Refusal(
             f"A flow on several devices gives each the same number of particles; got {n} particles and {mesh.size} "
             f"devices. Write a cloud of {-(-n // mesh.size) * mesh.size}, or another number of devices."
         )
-
-    def place(leaf):
-        split = leaf.ndim > axis and leaf.shape[axis] == n
-        parts = PartitionSpec(*[None] * axis, _AXIS) if split else PartitionSpec()
-        return _put(leaf, NamedSharding(mesh, parts))
-
-    return jax.tree.map(place, tree)
 
 
 def turned(leaf: Float[Array, "*r n p"], mesh: Mesh | None) -> Float[Array, "*r p n"]:

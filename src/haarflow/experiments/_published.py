@@ -14,8 +14,9 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from haarflow.algebra.groups import Cyclic
 from haarflow.algebra.reps import natural
-from haarflow.dynamics.fields import Descend, Field, restrict
-from haarflow.dynamics.schemes import Euler, Noisy, Scheme
+from haarflow.dynamics.domains import restrict
+from haarflow.dynamics.fields import Descend, Field
+from haarflow.dynamics.schemes import Euler, Langevin, Scheme
 from haarflow.learning.data import Batch, Data, Stream, Teacher
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.symmetry import augment, average
@@ -76,8 +77,8 @@ def fields(
 
 def steppers(temperature: float, *, projected: bool, projector: np.ndarray = PROJECTOR) -> dict[str, Scheme]:
     """Noisy SGD for each scheme; EA's noise is always the projection of the shared one."""
-    free = Noisy(Euler(), temperature)
-    held = Noisy(Euler(), temperature, projector=projector)
+    free = Langevin(Euler(), temperature)
+    held = Langevin(Euler(), temperature, projector=projector)
     return {name: held if projected or name == "EA" else free for name in SCHEMES}
 
 

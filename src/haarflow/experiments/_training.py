@@ -12,10 +12,11 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from haarflow.algebra.reps import Rep
-from haarflow.dynamics.fields import Descend, restrict
+from haarflow.dynamics.domains import restrict
+from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
-from haarflow.dynamics.paths import Path
-from haarflow.dynamics.schemes import Euler, Noisy
+from haarflow.dynamics.schemes import Euler, Langevin
+from haarflow.dynamics.trajectories import Trajectory
 from haarflow.learning.data import Data, Sample
 from haarflow.learning.risks import Functional, Penalty, Risk
 from haarflow.learning.symmetry import augment, average
@@ -63,7 +64,7 @@ def unit_task(unit: Unit, on_x: Rep, on_y: Rep, elements: np.ndarray | None = No
     return Task(lambda data: Risk(unit, data), lambda data: Risk(mean, data), on_x, on_y, action, elements)
 
 
-def train(key: Key[Array, ""], task: Task, size: Size, *, closed: bool = True) -> dict[str, Path]:
+def train(key: Key[Array, ""], task: Task, size: Size, *, closed: bool = True) -> dict[str, Trajectory]:
     """The six lanes; `closed=False` plants a fault: one image of one sample is lost."""
     draw = generator(key)
     xs = draw.normal(size=(size.samples, task.on_x.dim))
@@ -84,7 +85,7 @@ def train(key: Key[Array, ""], task: Task, size: Size, *, closed: bool = True) -
         "FA": Descend(task.averaged(batches) + penalty),
         "EA": restrict(plain, projector),
     }
-    noisy = Noisy(Euler(), size.temperature, projector=projector)
+    noisy = Langevin(Euler(), size.temperature, projector=projector)
     return flow(
         fields,
         {name: noisy if name in SCHEMES else Euler() for name in fields},
@@ -98,7 +99,7 @@ def train(key: Key[Array, ""], task: Task, size: Size, *, closed: bool = True) -
     )
 
 
-def statements(task: Task, paths: dict[str, Path]) -> dict[str, np.ndarray]:
+def statements(task: Task, paths: dict[str, Trajectory]) -> dict[str, np.ndarray]:
     """How far each statement fails, over the recorded times; and how far plain training leaves the fixed space."""
     off = np.eye(task.action.dim) - task.action.fixed_projector()
     away = {name: _distance(paths[name], off) for name in ("SI", *SCHEMES)}
@@ -122,7 +123,7 @@ def pairing(task: Task, cloud: Cloud) -> float:
     return float(np.abs(np.einsum("gij,nj->gni", images, rows[0]) - rows).max())
 
 
-def _distance(path: Path, off: np.ndarray) -> np.ndarray:
+def _distance(path: Trajectory, off: np.ndarray) -> np.ndarray:
     """The distance to strong invariance, W2(mu, P # mu), at the recorded times."""
     return np.sqrt(np.mean(np.sum((path.probes["atoms"] @ off) ** 2, axis=-1), axis=-1))
 

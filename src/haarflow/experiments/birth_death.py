@@ -11,7 +11,7 @@ from haarflow.dynamics.birth_death import BirthDeath
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.oracles import Bowl, gaussian_flow, replicator
-from haarflow.dynamics.schemes import Euler, Noisy
+from haarflow.dynamics.schemes import Euler, Langevin
 from haarflow.experiments._students import students, teacher
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Penalty, Risk
@@ -140,7 +140,7 @@ class BirthDeathDynamics(Experiment):
         bowl, steps = Bowl(np.array(H), np.array(b), np.array(A)), round(0.8 / self.dt)
         root = np.linalg.cholesky(np.array(covariance))
         normal = generator(key).normal(size=(self.runs, self.particles, 2))
-        schemes = {"weights": Noisy(Euler(), beta), "birth–death": BirthDeath(Noisy(Euler(), beta))}
+        schemes = {"weights": Langevin(Euler(), beta), "birth–death": BirthDeath(Langevin(Euler(), beta))}
         field = Descend(bowl, transport=transport, growth=self._growth(alpha))
         keys = jax.random.split(key, self.runs)
         clouds = uniform(np.array(mean) + normal @ root.T)

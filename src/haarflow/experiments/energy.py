@@ -20,7 +20,7 @@ from haarflow.dynamics.limits import (
     settle,
     weak_rate,
 )
-from haarflow.dynamics.schemes import Adaptive, travel
+from haarflow.dynamics.schemes import Adaptive, advance
 from haarflow.learning.data import Sample
 from haarflow.learning.optima import optimum
 from haarflow.learning.risks import Penalty, Risk
@@ -295,9 +295,9 @@ def _continuity_errors(energy, clouds: Cloud, waves, mode, remembered):
     def one(cloud):
         tangent = Descend(energy, transport=transport, growth=growth)(jax.random.key(0), cloud)
         h = jnp.asarray(1e-5)
-        ends = [_averages(travel(cloud, tangent, step), waves) for step in (h, -h)]
+        ends = [_averages(advance(cloud, tangent, step), waves) for step in (h, -h)]
         measured = (ends[0] - ends[1]) / (2 * h)
-        stated = _rates(cloud, Tangent(tangent.atoms, remembered * tangent.growth), waves)
+        stated = _rates(cloud, Tangent(tangent.velocity, remembered * tangent.growth), waves)
         return jnp.abs(measured - stated).max() / jnp.abs(measured).max()
 
     return jax.vmap(one)(clouds)
@@ -324,7 +324,7 @@ def _dissipation_errors(energy, clouds: Cloud, mode, speed):
     def one(cloud):
         tangent = Descend(energy, transport=speed * transport, growth=speed * growth)(jax.random.key(0), cloud)
         h = jnp.asarray(1e-5)
-        measured = (energy(travel(cloud, tangent, h)) - energy(travel(cloud, tangent, -h))) / (2 * h)
+        measured = (energy(advance(cloud, tangent, h)) - energy(advance(cloud, tangent, -h))) / (2 * h)
         return jnp.abs(measured / dissipation(energy, cloud, transport=transport, growth=growth) - 1)
 
     return jax.vmap(one)(clouds)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
+from haarflow.dynamics import schemes
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.grids import (
@@ -19,7 +20,6 @@ from haarflow.dynamics.grids import (
     relative_entropy,
     relaxation_rate,
 )
-from haarflow.dynamics.schemes import Euler, Noisy
 from haarflow.experiments._langevin import COLD, REFINED, STEPS, cold, refinement, spot
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Functional, Penalty, Risk
@@ -96,7 +96,7 @@ class Langevin(Experiment):
         return Grid(-4.5, 4.5, self.cells)
 
     def _scheme(self):
-        return Noisy(Euler(), self.temperature / (2 if self.fault == "printed noise" else 1))
+        return schemes.Langevin(schemes.Euler(), self.temperature / (2 if self.fault == "printed noise" else 1))
 
     def _field(self):
         extra = self.tau * (1 / self.dt - 1) if self.fault == "printed decay" else 0.0

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
-from haarflow.dynamics.fields import Descend, restrict
+from haarflow.dynamics.domains import restrict
+from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler, Heun
 from haarflow.experiments._students import neuron, one_neuron, unit_vectors

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from haarflow.dynamics.fields import Descend, restrict
+from haarflow.dynamics.domains import restrict
+from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.grids import Grid, fokker_planck
 from haarflow.dynamics.limits import Pairwise

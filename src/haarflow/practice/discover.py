@@ -13,9 +13,10 @@ from jaxtyping import Float, PRNGKeyArray
 
 from haarflow.algebra.reps import Rep
 from haarflow.doors import Count, NonNegative, Positive, door
-from haarflow.dynamics.fields import Field, Restricted, restrict
+from haarflow.dynamics.domains import Restricted, restrict
+from haarflow.dynamics.fields import Field
 from haarflow.dynamics.progress import Tell, watching
-from haarflow.dynamics.schemes import Euler, Noisy, Scheme
+from haarflow.dynamics.schemes import Euler, Langevin, Scheme
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 from haarflow.practice.escape import Training, escape, excess, pull
@@ -103,7 +104,7 @@ class Discovery:
     @door
     def scheme(self, temperature: NonNegative = 0.0) -> Scheme:
         """Noisy steps whose noise stays in the subspace."""
-        return Noisy(Euler(), temperature, projector=self.projector)
+        return Langevin(Euler(), temperature, projector=self.projector)
 
 
 @door

@@ -13,7 +13,7 @@ from haarflow.doors import Least, door
 from haarflow.dynamics.fields import Descend, Field, Tangent
 from haarflow.dynamics.flow import Diverged, flow
 from haarflow.dynamics.progress import Tell
-from haarflow.dynamics.schemes import Euler, Noisy
+from haarflow.dynamics.schemes import Euler, Langevin
 from haarflow.errors import Refusal, one_of
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
@@ -35,8 +35,8 @@ class Held(Field):
     def __call__(self, key, cloud):
         p = cloud.p // 2
         tangent = self.field(key, Cloud(cloud.atoms[:, :p], cloud.weights))
-        inside = tangent.atoms @ self.projector.astype(tangent.atoms.dtype)
-        return Tangent(jnp.concatenate([inside, tangent.atoms - inside], axis=1), tangent.growth)
+        inside = tangent.velocity @ self.projector.astype(tangent.velocity.dtype)
+        return Tangent(jnp.concatenate([inside, tangent.velocity - inside], axis=1), tangent.growth)
 
     @classmethod
     def examples(cls):
@@ -61,7 +61,7 @@ class Training(NamedTuple):
                 f"A discovery trains on one field, or on one for each of its {self.replicates} replicates; got "
                 f"{len(fields)}. Write as many fields as replicates."
             )
-        scheme = Noisy(Euler(), self.temperature, projector=projector)
+        scheme = Langevin(Euler(), self.temperature, projector=projector)
         keys = jax.random.split(self.key, self.replicates)
         turns = [(fields[0], keys)] if len(fields) == 1 else list(zip(fields, keys, strict=True))
         ends = []

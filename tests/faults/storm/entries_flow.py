@@ -62,7 +62,7 @@ ENTRIES = [
     # schemes
     Entry("Euler", "hf.Euler().start(wide)", {}),
     Entry("Heun", "hf.Heun().start(wide)", {}),
-    *made("Noisy", _TURN, inner=_INNER, temperature=number("0.5", least=0), projector=_FLAT),
+    *made("Langevin", _TURN, inner=_INNER, temperature=number("0.5", least=0), projector=_FLAT),
     *made("Optax", _TURN, transformation=thing("optax.sgd(0.5)", "hf.Euler()", "optax.sgd")),
     *made(
         "Adaptive",
@@ -90,7 +90,7 @@ ENTRIES = [
         "flow",
         field=_FIELD,
         scheme=thing(
-            "hf.Euler()", "optax.adam(1.0)", "field", "()", late=("hf.Noisy(hf.Euler(), 0.5, projector=np.eye(3))",)
+            "hf.Euler()", "optax.adam(1.0)", "field", "()", late=("hf.Langevin(hf.Euler(), 0.5, projector=np.eye(3))",)
         ),
         cloud=cloud("wide"),
         key=key(many=True),
@@ -99,7 +99,7 @@ ENTRIES = [
     ),
     Entry(
         "flow",
-        "hf.flow(hf.Descend(penalty), hf.Noisy(hf.Heun(), 0.25), cloud, key=key, dt=0.25, steps=2, {*})",
+        "hf.flow(hf.Descend(penalty), hf.Langevin(hf.Heun(), 0.25), cloud, key=key, dt=0.25, steps=2, {*})",
         {
             "probes": thing(
                 "{'size': lambda c: c.second_moment()}",
@@ -167,7 +167,7 @@ ENTRIES = [
                 "[hf.Descend(penalty), field]",
             ),
             "scheme": thing(
-                "[hf.Noisy(hf.Euler(), 0.5), hf.Noisy(hf.Euler(), 0.25)]",
+                "[hf.Langevin(hf.Euler(), 0.5), hf.Langevin(hf.Euler(), 0.25)]",
                 "[]",
                 "[hf.Euler(), 3.0]",
                 "[hf.Euler()] * 3",

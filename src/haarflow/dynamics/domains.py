@@ -1,0 +1,248 @@
+"""Domains: where particles live. `restrict` keeps those of a field there, whatever the scheme does to them.
+
+A domain says which points it has, which way a velocity may point, and how a step ends inside; the particles of a fixed
+space (EA), of a sphere or of a box are restricted in the same way, for one cloud, for every player or for some of them.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from haarflow.algebra.reps import Rep
+from haarflow.doors import PositiveLeaf, door
+from haarflow.dynamics.fields import Checked, Descend, Field, Tangent
+from haarflow.dynamics.players import listed, map_clouds
+from haarflow.errors import Refusal
+from haarflow.measures.clouds import Cloud, projector_matrix
+from haarflow.values import leaf
+
+
+class Domain(eqx.Module):
+    """A closed set of points of R^p. A member needs `project` and `along`; arrays are (n, p), a point in each row."""
+
+    instead: ClassVar[str] = "Write for example Sphere()."
+
+    @abstractmethod
+    def project(self, atoms: Float[Array, "n p"]) -> Float[Array, "n p"]:
+        """The points of the domain nearest to these: where a flow starts."""
+
+    @abstractmethod
+    def along(self, atoms: Float[Array, "n p"], velocity: Float[Array, "n p"]) -> Float[Array, "n p"]:
+        """The part of a velocity that does not leave the domain, at points of the domain."""
+
+    @classmethod
+    @abstractmethod
+    def examples(cls) -> Sequence["Domain"]:
+        """Members for the laws, in R^4."""
+
+    def inside(self, atoms: Float[Array, "n p"]) -> Float[Array, "n p"]:
+        """Where the field is asked, for points that a scheme tries on its way: in the domain too."""
+        return self.project(atoms)
+
+    def keep(self, before: Float[Array, "n p"], after: Float[Array, "n p"]) -> Float[Array, "n p"]:
+        """The points after a step, brought back into the domain."""
+        return self.project(after)
+
+
+class Space(Domain):
+    """All of R^p: nothing is changed."""
+
+    def project(self, atoms):
+        return atoms
+
+    def along(self, atoms, velocity):
+        return velocity
+
+    @classmethod
+    def examples(cls):
+        return [cls()]
+
+
+class Subspace(Domain):
+    """The range of an orthogonal projector; through the start, each atom keeps its part across the subspace."""
+
+    projector: Float[Array, "p p"]
+    through: str = eqx.field(default="origin", static=True)
+
+    def project(self, atoms):
+        return self._within(atoms) if self.through == "origin" else atoms
+
+    def along(self, atoms, velocity):
+        return self._within(velocity)
+
+    def inside(self, atoms):
+        return atoms  # velocities along a subspace never leave it
+
+    def keep(self, before, after):
+        # By the difference: to project the atoms themselves at every step would add up the projector's own rounding.
+        return before + self._within(after - before)
+
+    def _within(self, vectors):
+        if vectors.shape[-1] != len(self.projector):
+            raise Refusal(
+                f"A restricted field lives in R^{len(self.projector)}, where its projector acts; got a cloud in "
+                f"R^{vectors.shape[-1]}. Write the action on the unit's parameters, `unit.action(on_x, on_y)`."
+            )
+        return vectors @ self.projector.astype(vectors.dtype)
+
+    @classmethod
+    def examples(cls):
+        askew = jnp.array([[0.36, 0.48, 0, 0], [0.48, 0.64, 0, 0], [0, 0, 0.5, 0.5], [0, 0, 0.5, 0.5]])
+        return [cls(askew), cls(askew, "start")]
+
+
+@door
+class Sphere(Domain):
+    """The points at distance `radius` from the origin; a step ends at the point of the sphere below it."""
+
+    radius: PositiveLeaf = eqx.field(default=1.0, converter=leaf)
+
+    def project(self, atoms):
+        lengths = jnp.linalg.norm(atoms, axis=-1, keepdims=True)
+        if not isinstance(lengths, Tracer) and not (lengths > 0).all():
+            raise Refusal(
+                "A Sphere has no point nearest to its centre; got an atom there. Write atoms other than zero."
+            )
+        return self.radius.astype(atoms.dtype) * atoms / lengths
+
+    def along(self, atoms, velocity):
+        normal = atoms / self.radius.astype(atoms.dtype)
+        return velocity - jnp.sum(velocity * normal, axis=-1, keepdims=True) * normal
+
+    @classmethod
+    def examples(cls):
+        return [cls(), cls(2.5)]
+
+
+@door
+class Box(Domain):
+    """The points between `low` and `high` in every coordinate: one number for all coordinates, or one for each."""
+
+    low: Float[Array, "*p"] = eqx.field(converter=leaf)
+    high: Float[Array, "*p"] = eqx.field(converter=leaf)
+
+    def __check_init__(self):
+        if self.low.shape != self.high.shape or self.low.ndim > 1:
+            raise Refusal(
+                f"A Box has two bounds, numbers or rows of one length; got the shapes {self.low.shape} and "
+                f"{self.high.shape}. Write Box(-1.0, 1.0), for example."
+            )
+        if not isinstance(self.low, Tracer) and not isinstance(self.high, Tracer) and not (self.low < self.high).all():
+            raise Refusal(
+                f"A Box's low is below its high; got {np.asarray(self.low)} and {np.asarray(self.high)}. Exchange them."
+            )
+
+    def project(self, atoms):
+        low, high = self._bounds(atoms)
+        return jnp.clip(atoms, low, high)
+
+    def along(self, atoms, velocity):
+        low, high = self._bounds(atoms)
+        leaving = ((atoms <= low) & (velocity < 0)) | ((atoms >= high) & (velocity > 0))
+        return jnp.where(leaving, 0, velocity)
+
+    def _bounds(self, atoms):
+        if self.low.ndim and len(self.low) != atoms.shape[-1]:
+            raise Refusal(
+                f"A Box of {len(self.low)} coordinates holds points of R^{len(self.low)}; got a cloud in "
+                f"R^{atoms.shape[-1]}. Write a bound for each coordinate, or one for all."
+            )
+        return (jnp.broadcast_to(bound.astype(atoms.dtype), atoms.shape) for bound in (self.low, self.high))
+
+    @classmethod
+    def examples(cls):
+        return [cls(-1.0, 1.5), cls(np.array([-1.0, -0.5, 0.0, -2.0]), np.array([0.5, 1.0, 0.25, 2.0]))]
+
+
+class Restricted(Field):
+    """A field whose particles stay in a domain: EA, where that is the fixed space of a group.
+
+    Velocities are projected, and so is what any scheme makes of them: noise, the updates of Adam, fresh particles.
+    `domain` is one for every cloud, or {player: domain}; a player that is not named moves freely.
+    """
+
+    field: Field
+    domain: Domain | dict[str, Domain]
+
+    @door
+    def __call__(self, key: PRNGKeyArray, cloud: Cloud | Mapping[str, Cloud]) -> Any:
+        inside = self._each(lambda domain, one: Cloud(domain.inside(one.atoms), one.weights), cloud)
+        tangents = Checked(self.field)(key, inside)
+        return self._each(
+            lambda domain, one, tangent: Tangent(domain.along(one.atoms, tangent.velocity), tangent.growth),
+            inside,
+            tangents,
+        )
+
+    def begin(self, clouds):
+        return self._each(lambda domain, one: Cloud(domain.project(one.atoms), one.weights), clouds)
+
+    def keep(self, before, after):
+        return self._each(lambda domain, old, new: Cloud(domain.keep(old.atoms, new.atoms), new.weights), before, after)
+
+    def _each(self, function: Callable, clouds: Any, *others: Any) -> Any:
+        """The function of each cloud's domain, of the cloud, and of what else there is of it."""
+        if not isinstance(self.domain, Mapping):
+            return map_clouds(lambda *parts: function(self.domain, *parts), clouds, *others)
+        if not isinstance(clouds, Mapping) or not set(self.domain) <= set(clouds):
+            got = f"the players {listed(clouds)}" if isinstance(clouds, Mapping) else "one cloud"
+            raise Refusal(
+                f"A field is restricted for players that there are; got domains for {listed(self.domain)} and {got}. "
+                "Give both the same names."
+            )
+        domains = {name: self.domain.get(name, Space()) for name in clouds}
+        return map_clouds(lambda one, domain, *parts: function(domain, one, *parts), clouds, domains, *others)
+
+    @classmethod
+    def examples(cls):
+        from haarflow.dynamics.games import DescentAscent
+
+        ones = Subspace(jnp.ones((4, 4)) / 4)
+        return [
+            *(cls(field, ones) for field in Descend.examples()),
+            cls(Descend.examples()[1], Subspace(ones.projector, "start")),
+            cls(DescentAscent.examples()[0], {"y": Sphere(2.0)}),
+        ]
+
+
+Where = Domain | Rep | np.ndarray | Array
+
+
+@door
+def restrict(
+    field: Field, domain: Where | Mapping[str, Where], *, through: Literal["origin", "start"] = "origin"
+) -> Restricted:
+    """The field on a domain: the fixed space of a representation, the range of a projector (p, p), a Sphere, a Box.
+
+    A flow along it starts from the projected cloud and stays there to rounding, whatever the scheme: velocities, noise
+    and the updates of an optimiser are projected. With `through="start"` each atom moves in the translate of the
+    subspace through its own start: what lies across is frozen, not removed.
+    Of players, every one is restricted, or those that are named: `restrict(field, {"x": Sphere(), "y": rep})`.
+    """
+    if isinstance(field, Restricted):
+        raise Refusal(
+            "restrict takes a field that moves freely; got one that is restricted already. "
+            "Write the projector on the smaller subspace, once."
+        )
+    if isinstance(domain, Mapping):
+        return Restricted(field, {name: _domain(one, through) for name, one in domain.items()})
+    return Restricted(field, _domain(domain, through))
+
+
+def _domain(given: Any, through: str) -> Domain:
+    """The domain that was meant; a representation stands for its fixed space."""
+    if isinstance(given, Domain):
+        if through == "start":
+            raise Refusal(
+                f"restrict goes through the start of each atom along a subspace; got through='start' and a "
+                f"{type(given).__name__}. Write a representation, or a projector."
+            )
+        return given
+    p = given.dim if isinstance(given, Rep) else np.shape(given)[0] if np.ndim(given) else 0
+    return Subspace(jnp.asarray(projector_matrix(given, p)), through)

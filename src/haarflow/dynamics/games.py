@@ -1,0 +1,237 @@
+"""Games: payoffs of several players, and the field by which some descend and others ascend."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from haarflow.doors import NonNegativeLeaf, door
+from haarflow.dynamics.fields import Field, Tangent
+from haarflow.dynamics.players import expecting, listed
+from haarflow.errors import Refusal
+from haarflow.identity import by_value
+from haarflow.learning.risks import Variation
+from haarflow.measures.clouds import Cloud
+from haarflow.models.fits import shapes_of
+from haarflow.values import leaf, said
+
+_INSTEAD = "Write jnp.sum(...) of what it returns, for example."
+
+
+class Payoff(eqx.Module):
+    """A number for the clouds of several players. Autodiff gives every member its variations."""
+
+    instead: ClassVar[str] = "Write a function of the clouds, or ExpectedPayoff(lambda x, y: ...)."
+
+    @abstractmethod
+    def __call__(self, clouds: dict[str, Cloud], /) -> Float[Array, ""]:
+        """The value at the clouds {name: Cloud} of all players."""
+
+    @classmethod
+    @abstractmethod
+    def examples(cls) -> Sequence["Payoff"]:
+        """Members for the laws, on players "x" and "y" in R^4."""
+
+    def sample(self, key: PRNGKeyArray) -> "Payoff":
+        """One draw of a random payoff; a deterministic one is its own draw."""
+        return self
+
+    def variation(self, clouds: dict[str, Cloud], /) -> dict[str, Variation]:
+        """For each player, the first variation V = d/dweights at its atoms, and −∇V = −(d/datoms) / weights.
+
+        An atom without mass stays by this quotient, 0/0; a member that has a formula for ∇V moves it as all others.
+        """
+        refuse_unless_players(self, clouds)
+        rule = f"A payoff takes players to one real number, and {_name(self)} does not"
+        with expecting(_name(self), clouds, "Write a payoff of the mapping {name: cloud}."):
+            found = shapes_of(rule, _INSTEAD, self.__call__, clouds)
+        _refuse_unless_number(rule, found)
+        slopes = jax.grad(self.__call__)(clouds)
+        return {name: Variation(slopes[name].weights, _velocity(slopes[name], clouds[name])) for name in clouds}
+
+    @classmethod
+    def welcome(cls, owner: str, value: Any) -> Any:
+        """A plain function of the mapping of clouds is a payoff."""
+        function = callable(value) and not isinstance(value, type | eqx.Module)
+        return FunctionPayoff(value) if function else value
+
+
+def _refuse_unless_number(rule: str, found: Any) -> None:
+    if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.floating):
+        got = f"the shape {found.shape} of {found.dtype}" if hasattr(found, "shape") else said(found)
+        raise Refusal(f"{rule}; got {got}. {_INSTEAD}")
+
+
+def _velocity(slope: Cloud, cloud: Cloud) -> Float[Array, "n p"]:
+    weights = cloud.weights[:, None]
+    return -slope.atoms / jnp.where(weights > 0, weights, 1)
+
+
+def _name(payoff: Payoff) -> str:
+    return repr(payoff.value) if isinstance(payoff, FunctionPayoff) else f"a {type(payoff).__name__}"
+
+
+def refuse_unless_players(owner: Any, clouds: Any, names: Sequence[str] = ()) -> None:
+    """A sentence, where something else stands in the place of players, or some of those named are missing."""
+    if not isinstance(clouds, Mapping) or not all(isinstance(cloud, Cloud) for cloud in clouds.values()):
+        got = "one cloud" if isinstance(clouds, Cloud) else said(clouds)
+        raise Refusal(
+            f"A {type(owner).__name__} is of players, a mapping of clouds by name; got {got}. "
+            'Write {"x": cloud, "y": other}.'
+        )
+    if not set(names) <= set(clouds):
+        raise Refusal(
+            f"A {type(owner).__name__} of {listed(names)} takes these players; got {listed(clouds)}. "
+            "Give both the same names."
+        )
+
+
+class FunctionPayoff(Payoff):
+    """A function of the mapping of clouds that returns a number."""
+
+    value: Callable = eqx.field(converter=by_value)
+
+    def __call__(self, clouds):
+        return self.value(clouds)
+
+    @classmethod
+    def examples(cls):
+        return [cls(lambda clouds: jnp.tanh(clouds["x"].mean() @ clouds["y"].mean()) + clouds["y"].second_moment())]
+
+
+@door
+class ExpectedPayoff(Payoff):
+    """`∬ l(x, y) mu(dx) nu(dy)`: the expected payoff of two mixed strategies, for a function of a point of each player.
+
+    `first` and `second` name the players whose points l takes, in this order; others do not matter to it.
+    """
+
+    pair: Callable = eqx.field(converter=by_value)
+    first: str = eqx.field(default="x", static=True)
+    second: str = eqx.field(default="y", static=True)
+
+    def __check_init__(self):
+        if self.first == self.second:
+            raise Refusal(
+                f"An ExpectedPayoff is of two players; got {self.first!r} twice. "
+                "Write Pairwise for what the particles of one cloud do to each other."
+            )
+
+    def __call__(self, clouds):
+        one, other = self._both(clouds)
+        table = jax.vmap(jax.vmap(self.pair, (None, 0)), (0, None))(one.atoms, other.atoms)
+        return one.weights @ table @ other.weights
+
+    def variation(self, clouds):
+        one, other = self._both(clouds)
+
+        def against_other(x):
+            return jax.vmap(lambda y: self.pair(x, y))(other.atoms) @ other.weights
+
+        def against_one(y):
+            return jax.vmap(lambda x: self.pair(x, y))(one.atoms) @ one.weights
+
+        found = {name: _still(cloud) for name, cloud in clouds.items()}
+        return found | {self.first: _varied(against_other, one), self.second: _varied(against_one, other)}
+
+    def _both(self, clouds: Any) -> tuple[Cloud, Cloud]:
+        """The clouds of the two players, whose points the pair function takes to a number."""
+        refuse_unless_players(self, clouds, (self.first, self.second))
+        both = clouds[self.first], clouds[self.second]
+        rule = f"The pair function of a payoff takes points ({both[0].p},) and ({both[1].p},) to one real number"
+        points = [jax.ShapeDtypeStruct((cloud.p,), cloud.atoms.dtype) for cloud in both]
+        _refuse_unless_number(rule, shapes_of(rule, _INSTEAD, self.pair, *points))
+        return both
+
+    @classmethod
+    def examples(cls):
+        matrix = jnp.array(np.diag([1.0, 0.5, -0.25, 2.0]) + np.diag([0.3, 0.0, -0.7], 1))
+
+        def curved(y, x):
+            return jnp.cos(x[0] - y[1]) + y @ matrix @ x + x[2] ** 2
+
+        return [cls(lambda x, y: x @ matrix @ y), cls(curved, "y", "x")]
+
+
+def _varied(potential: Callable, cloud: Cloud) -> Variation:
+    """A potential and its descent at every atom, with mass or without."""
+    values, slopes = jax.vmap(jax.value_and_grad(potential))(cloud.atoms)
+    return Variation(values, -slopes)
+
+
+def _still(cloud: Cloud) -> Variation:
+    return Variation(jnp.zeros_like(cloud.weights), jnp.zeros_like(cloud.atoms))
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _leaves(given: Any) -> Any:
+    """A number, or numbers by player, as JAX's own."""
+    return {name: leaf(one) for name, one in given.items()} if isinstance(given, Mapping) else leaf(given)
+
+
+@door
+class DescentAscent(Field):
+    """Players who descend a payoff, and those in `ascend`, who climb it: `θ' = ∓transport ∇V`,
+    `(log w)' = ∓growth (V − mean V)`, V the first variation in the player's own law.
+
+    `payoff` is one for all (a zero-sum game, if some ascend), or {player: payoff} of their own; a plain function of the
+    mapping of clouds will do. `transport` and `growth` are numbers, or {player: number}: transport alone is gradient
+    descent–ascent, growth alone the replicator, both Wasserstein–Fisher–Rao.
+    """
+
+    payoff: Payoff | Mapping[str, Payoff]
+    ascend: str | Sequence[str] = eqx.field(converter=_names, kw_only=True, static=True)
+    transport: NonNegativeLeaf | Mapping[str, NonNegativeLeaf] = eqx.field(default=1.0, converter=_leaves, kw_only=True)
+    growth: NonNegativeLeaf | Mapping[str, NonNegativeLeaf] | None = eqx.field(
+        default=None, converter=_leaves, kw_only=True
+    )
+
+    def __call__(self, key, clouds):
+        refuse_unless_players(self, clouds, self._named)
+        return {name: self._tangent(name, clouds[name], *varied) for name, varied in self._variations(key, clouds)}
+
+    @property
+    def _named(self) -> tuple[str, ...]:
+        """Every player that this field speaks of."""
+        mappings = [part for part in (self.payoff, self.transport, self.growth) if isinstance(part, Mapping)]
+        return (*self.ascend, *(name for mapping in mappings for name in mapping))
+
+    def _variations(self, key, clouds):
+        if not isinstance(self.payoff, Mapping):
+            return list(self.payoff.sample(key).variation(clouds).items())
+        missing = set(clouds) - set(self.payoff)
+        if missing:
+            raise Refusal(
+                f"Payoffs by name are one for every player; got none for {listed(sorted(missing))}. "
+                "Write one payoff for all, or one for each."
+            )
+        return [(name, self.payoff[name].sample(key).variation(clouds)[name]) for name in clouds]
+
+    def _tangent(self, name: str, cloud: Cloud, potential, velocity) -> Tangent:
+        sign = -1 if name in self.ascend else 1
+        transport, growth = self._rate(self.transport, name, 1.0), self._rate(self.growth, name, None)
+        moving = sign * transport * velocity
+        if growth is None:
+            return Tangent(moving)
+        return Tangent(moving, -sign * growth * (potential - cloud.weights @ potential))
+
+    @staticmethod
+    def _rate(given: Any, name: str, usual: Any) -> Any:
+        return given.get(name, usual) if isinstance(given, Mapping) else given
+
+    @classmethod
+    def examples(cls):
+        pair, other = ExpectedPayoff.examples()
+        return [
+            cls(pair, ascend="y"),
+            cls({"x": other, "y": pair}, ascend=("x",), transport={"x": 0.5}, growth=2.0),
+            cls(FunctionPayoff.examples()[0], ascend=(), growth={"y": 1.5}),
+        ]
