@@ -6,7 +6,7 @@ and products of such actions keep their factors (see combined.py): 1000 points t
 
 import abc
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 import jax
@@ -20,6 +20,7 @@ from haarflow.doors import Natural, door
 from haarflow.errors import Refusal
 from haarflow.values import numbers, said
 
+T = TypeVar("T")
 Rows = Float[Array, "*b k"] | Float[np.ndarray, "*b k"]
 Moved = Float[Array, "n *b k"] | Float[np.ndarray, "n *b k"]
 Squares = Float[Array, "n k k"] | Float[np.ndarray, "n k k"]
@@ -121,6 +122,13 @@ class Action(eqx.Module):
     def draw(self, key: PRNGKeyArray | Array, n: Natural) -> "Action":
         """n of the elements, independent and equally likely; the same key picks the same places in every Action."""
         return self.chosen(jax.random.randint(key, (n,), 0, len(self)))
+
+    def agrees(self, other: "Action", slack: float = 1e-9) -> bool:
+        """Whether both are the same elements in the same order, in any form: seen on one vector in general position."""
+        if (len(self), self.dim) != (len(other), other.dim):
+            return False
+        z = np.random.default_rng(20240531).standard_normal(self.dim)
+        return bool(np.allclose(self.apply(z), other.apply(z), rtol=0, atol=slack * np.sqrt(self.dim)))
 
     def mean_back(self, z: Moved) -> Rows:
         """The mean over the elements g of g⁻¹ z_g, for values (n, *b, k): (*b, k)."""
@@ -344,9 +352,9 @@ def as_action(elements: Any) -> Action:
     return ByGather(index, signs if np.any(signs < 0) else None)
 
 
-def in_jax(action: Action) -> Action:
-    """The same action with JAX's arrays, for a module that compiled programs take."""
-    return jax.tree.map(jnp.asarray, action)
+def in_jax(tree: T) -> T:
+    """The same Action or projector with JAX's arrays, for a module that compiled programs take."""
+    return jax.tree.map(jnp.asarray, tree)
 
 
 def is_plain(tree: Any) -> bool:

@@ -12,10 +12,13 @@ from haarflow.algebra import proofs
 from haarflow.algebra.acting import Action, ByGather, ByMatrices, as_action
 from haarflow.algebra.cache import remembered
 from haarflow.algebra.checks import fits, refuse_broken, whole
+from haarflow.algebra.fixed import signed_generators
+from haarflow.algebra.generated import Matrices
 from haarflow.algebra.groups import Cyclic, Dihedral, Rotations, SpecialOrthogonal, Symmetric
 from haarflow.algebra.kinds import Finite, Group, Matrix, finite
+from haarflow.algebra.products import lift
 from haarflow.algebra.proofs import cayley
-from haarflow.algebra.reps import Rep
+from haarflow.algebra.reps import Rep, natural, trivial
 from haarflow.algebra.tables import Frozen, Places, distinct, match, static
 from haarflow.doors import Count, door
 from haarflow.errors import Refusal
@@ -181,8 +184,58 @@ def regular(group: Group) -> Rep:
 
 
 @door
-def image(group: Group, h: Count, w: Count) -> Rep:
-    """Rotations and flips of the plane on the pixels of an h × w image, row-major, x right and y up."""
+def image(group: Group | str, h: Count, w: Count, channels: Count = 1) -> Rep:
+    """A group that moves the pixels of images h × w × channels, flattened row by row with the channels last.
+
+    The group is named, or given as rotations and flips of the plane (x right, y up), or as `Cyclic(h) * Cyclic(w)`:
+    "dihedral" for the eight quarter turns and flips, "rotations" for the four quarter turns, both of square images;
+    "flips" left–right and up–down, "mirror" left–right alone, and "translations", of which there are h w and where
+    what leaves on one side comes back on the other.
+
+        on_x = image("dihedral", 28, 28, channels=3)       # on rows of 28 · 28 · 3 = 2352 numbers
+        on_y = trivial(on_x.group, 10)                     # ten labels that stay
+    """
+    group = _named(group, h, w) if isinstance(group, str) else group
+    if group == Cyclic(h) * Cyclic(w):
+        pixels = lift(natural(Cyclic(h)), group, 0) * lift(natural(Cyclic(w)), group, 1)
+    else:
+        pixels = _turned(group, h, w)
+    return pixels if channels == 1 else pixels * trivial(group, channels)
+
+
+@door
+def point_set(group: Group, columns: Count) -> Rep:
+    """A group that permutes the m rows of tables m × columns, flattened row by row: sets of m points.
+
+    on_x = point_set(Symmetric(1000), 3)       # sets of 1000 points in space, in whatever order
+    """
+    moves = signed_generators(natural(group))
+    if moves is None or np.any(moves[1] < 0):
+        raise Refusal(
+            f"A set of points is moved by a group that permutes them; got {group}. Write `Symmetric(m)` for all "
+            "permutations of m points, or `Permutations([...])` for some."
+        )
+    return natural(group) * trivial(group, columns)
+
+
+def _named(name: str, h: int, w: int) -> Group:
+    groups = {
+        "dihedral": lambda: Dihedral(4),
+        "rotations": lambda: Rotations(4),
+        "flips": lambda: Dihedral(2),
+        "mirror": lambda: Matrices([np.diag([-1.0, 1.0])]),
+        "translations": lambda: Cyclic(h) * Cyclic(w),
+    }
+    if name not in groups:
+        raise Refusal(
+            f"An image's group is one of {', '.join(groups)}, or a group of the plane; got {said(name)}. Write "
+            "image('dihedral', 28, 28), for example."
+        )
+    return groups[name]()
+
+
+def _turned(group: Group, h: int, w: int) -> Rep:
+    """Rotations and flips of the plane on the pixels of an h × w image."""
     if group.dim != 2 or not isinstance(group, Finite) or np.any(group.generators() % 1):
         raise Refusal(
             f"An image is moved pixel by pixel by quarter turns and flips; got {group}. Write "

@@ -149,6 +149,12 @@ class Symmetric(Finite):
     def holds(self, g, near):
         return permuted(g, near) is not None
 
+    def contains(self, moves):
+        if not moves.permutes:
+            return super().contains(moves)
+        signs = moves.gathers().signs
+        return signs is None or bool(np.all(signs > 0))
+
     def classes(self, degree):
         """One element for each cycle type, weighted by the share of its class."""
         from sympy.utilities.iterables import partitions

@@ -91,6 +91,11 @@ class Group(Constant):
         """Whether a matrix of the right size is an element, up to about `near` in each entry."""
         return off_orthogonal(g[None]) <= 2 * near * self.dim
 
+    def contains(self, moves: Action) -> bool:
+        """Whether all of these, in NumPy and on R^d, are elements."""
+        near = 1e2 * NEAR  # draws in single precision are welcome
+        return all(self.holds(moves.chosen(np.array([i])).matrices()[0], near) for i in range(len(moves)))
+
     def probes(self) -> Float[np.ndarray, "m d d"]:
         """A few elements on which representations are checked: generators, flows, and words in them."""
         lie = self.lie_algebra()

@@ -12,12 +12,13 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
 from haarflow.algebra import checks, fixed, proofs
-from haarflow.algebra.acting import Action, Still, as_action, is_plain
+from haarflow.algebra.acting import Action, Still, as_action
 from haarflow.algebra.cache import remembered
 from haarflow.algebra.checks import affordable, fits, largest, off_orthogonal
 from haarflow.algebra.combined import beside, kron
 from haarflow.algebra.groups import Cyclic, Dihedral, Hyperoctahedral, Orthogonal, SpecialOrthogonal, Symmetric
 from haarflow.algebra.kinds import NEAR, Finite, Group, Matrix, a_group, element, finite
+from haarflow.algebra.projection import Projection, projection
 from haarflow.algebra.tables import Constant, blocks, readonly, static
 from haarflow.doors import Count, door
 from haarflow.errors import Refusal
@@ -82,7 +83,7 @@ class Rep(Constant):
         rep.action().apply(xs)                                 # (order, b, k): every row and all its images
         rep.action(group.draw(key, len(xs))).apply_each(xs)    # (b, k): each row moved by an element of its own
         """
-        return _whole(self) if elements is None else self.acting(listed_elements(self.group, elements)).merged()
+        return _whole(self) if elements is None else self.acting(given_elements(self.group, elements)).merged()
 
     def signed(self, g: Any) -> Signed | None:
         """Images p and signs s when rho(g) sends e_i to s_i e_{p(i)}; None otherwise."""
@@ -138,10 +139,13 @@ class Rep(Constant):
         """The orthogonal projector on the vectors that the group fixes: the Haar average of rho."""
         return fixed.projector(self)
 
+    def projection(self) -> Projection:
+        """That projector as it acts on rows: by means over orbits where it is large and the group permutes."""
+        return projection(self)
+
     def project(self, z: Any) -> Vectors:
-        """P z for one vector or a batch of rows, without forming the projector."""
-        z, basis = self._rows("project", z), self.fixed_basis()
-        return (z @ basis) @ basis.T
+        """P z for one vector or a batch of rows."""
+        return self.projection().apply(self._rows("project", z))
 
     @property
     def dual(self) -> "Rep":
@@ -331,15 +335,17 @@ def one_group(owner: str, *reps) -> Group:
     return groups[0]
 
 
-def listed_elements(group: Group, elements: Any) -> Action:
-    """Given elements of a group as an Action on R^d, each looked at: matrices (m, d, d), or what `draw` has drawn."""
+def given_elements(group: Group, elements: Any) -> Action:
+    """Elements of a group that a caller gives, as an Action on R^d: matrices (m, d, d), or what `group.draw` drew."""
     if isinstance(elements, Action):
-        if elements.dim != group.dim:
-            raise Refusal(f"`elements` move R^{group.dim}, as {group} does; got an Action on R^{elements.dim}. {_DRAW}")
-        if is_plain(elements) or not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(elements)):
-            for i in range(len(elements)):
-                element(group, np.asarray(elements.chosen(np.array([i])).matrices()[0]))
-        return elements
+        traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(elements))
+        found = elements if traced else jax.tree.map(np.asarray, elements)
+        if elements.dim != group.dim or not (traced or group.contains(found)):
+            raise Refusal(
+                f"{group} acts through its own elements, on R^{group.dim}; got `elements` on R^{elements.dim} that are "
+                f"others. {_DRAW}"
+            )
+        return found
     found = numbers("`elements`", elements, numpy=True)
     if found.ndim != 3 or not len(found) or found.shape[1:] != (group.dim, group.dim):
         raise Refusal(

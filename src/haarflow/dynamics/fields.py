@@ -9,11 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from haarflow.algebra.acting import in_jax
+from haarflow.algebra.projection import ByMatrix, Projection
 from haarflow.algebra.reps import Rep
 from haarflow.doors import Advised, NonNegativeLeaf, door
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional, Penalty, Risk
-from haarflow.measures.clouds import Cloud, projector_matrix
+from haarflow.measures.actions import projection_on
+from haarflow.measures.clouds import Cloud
 from haarflow.values import leaf, said
 
 
@@ -115,7 +118,7 @@ class Restricted(Field):
     """
 
     field: Field
-    projector: Float[Array, "p p"]
+    projector: Projection
     through: str = eqx.field(default="origin", static=True)
 
     @door
@@ -131,16 +134,16 @@ class Restricted(Field):
         return Cloud(before.atoms + self._along(after.atoms - before.atoms), after.weights)
 
     def _along(self, vectors):
-        if vectors.shape[-1] != len(self.projector):
+        if vectors.shape[-1] != self.projector.dim:
             raise Refusal(
-                f"A restricted field lives in R^{len(self.projector)}, where its projector acts; got a cloud in "
+                f"A restricted field lives in R^{self.projector.dim}, where its projector acts; got a cloud in "
                 f"R^{vectors.shape[-1]}. Write the action on the unit's parameters, `unit.action(on_x, on_y)`."
             )
-        return vectors @ self.projector.astype(vectors.dtype)
+        return self.projector.apply(vectors)
 
     @classmethod
     def examples(cls):
-        ones = jnp.ones((4, 4)) / 4
+        ones = ByMatrix(jnp.ones((4, 4)) / 4)
         return [*(cls(field, ones) for field in Descend.examples()), cls(Descend.examples()[1], ones, "start")]
 
 
@@ -160,4 +163,4 @@ def restrict(
             "Write the projector on the smaller subspace, once."
         )
     p = rep.dim if isinstance(rep, Rep) else np.shape(rep)[0] if np.ndim(rep) else 0
-    return Restricted(field, jnp.asarray(projector_matrix(rep, p)), through)
+    return Restricted(field, in_jax(projection_on(rep, p)), through)

@@ -16,7 +16,8 @@ from haarflow.dynamics.fields import Field, Tangent
 from haarflow.dynamics.noise import gaussian
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
-from haarflow.measures.clouds import Cloud, projector_matrix
+from haarflow.measures.actions import projector_matrix
+from haarflow.measures.clouds import Cloud
 from haarflow.settling import settled
 from haarflow.values import leaf, said
 
