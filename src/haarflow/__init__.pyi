@@ -1,8 +1,10 @@
+from haarflow.algebra.acting import Action as Action
 from haarflow.algebra.characters import character_dimension as character_dimension
 from haarflow.algebra.generated import Matrices as Matrices
 from haarflow.algebra.generated import Permutations as Permutations
 from haarflow.algebra.given import image as image
 from haarflow.algebra.given import permutation as permutation
+from haarflow.algebra.given import point_set as point_set
 from haarflow.algebra.given import regular as regular
 from haarflow.algebra.given import represent as represent
 from haarflow.algebra.groups import Alternating as Alternating

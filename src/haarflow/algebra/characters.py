@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from haarflow.algebra import fixed
+from haarflow.algebra.acting import as_action
 from haarflow.algebra.checks import short
 from haarflow.algebra.reps import Rep
 from haarflow.doors import door
@@ -22,15 +23,16 @@ def character_dimension(rep: Rep) -> int:
     number of orbits that no sign kills (Burnside), counted by the generators alone.
     """
     terms = rep.group.count_classes(0)
-    if terms <= TERMS:
+    if terms is not None and terms <= TERMS:
         degree = _degree(rep)
         terms = rep.group.count_classes(degree)
-        if terms <= TERMS:
+        if terms is not None and terms <= TERMS:
             return _mean_character(rep, degree)
     found = fixed.signed_generators(rep)
     if found is None:
+        many = "a list that the group does not have" if terms is None else f"{short(terms)} of them"
         raise Refusal(
-            f"character_dimension sums over the classes of the group; {rep} takes {short(terms)} of them, and at "
+            f"character_dimension sums over the classes of the group; {rep} takes {many}, and at "
             f"most {TERMS} are summed. Write `rep.fixed_basis().shape[1]`, which works with the generators."
         )
     return int(fixed.orbits(*found)[0].max(initial=-1)) + 1
@@ -38,7 +40,8 @@ def character_dimension(rep: Rep) -> int:
 
 def _mean_character(rep: Rep, degree: int) -> int:
     elements, shares = rep.group.classes(degree)
-    mean = math.fsum(share * rep.trace(g) for g, share in zip(elements, shares, strict=True))
+    traces = rep.acting(as_action(elements)).traces()
+    mean = math.fsum(share * float(trace) for trace, share in zip(traces, shares, strict=True))
     if abs(mean - round(mean)) > 1e-6:
         raise Refusal(f"The mean character of a representation is a whole number; got {mean:.8f} for {rep}.")
     return round(mean)

@@ -20,12 +20,15 @@ def whole(number) -> int:
     return values.whole("A size in a group or a representation", number, least=1)
 
 
-def fits(owner: str, *shape: int) -> None:
+def fits(
+    owner: str,
+    *shape: int,
+    instead: str = "Work with `generators()`, `haar(key, n)` and `fixed_basis()`, which need no list.",
+) -> None:
     """Refuse a table that would not fit in memory."""
     if math.prod(shape) > MOST:
         raise Refusal(
-            f"{owner} would hold {' × '.join(map(short, shape))} numbers; at most {MOST:.1e} are listed. "
-            "Work with `generators()`, `haar(key, n)` and `fixed_basis()`, which need no list."
+            f"{owner} would hold {' × '.join(map(short, shape))} numbers; at most {MOST:.1e} are listed. {instead}"
         )
 
 

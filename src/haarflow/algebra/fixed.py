@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from haarflow.algebra.acting import as_action
 from haarflow.algebra.cache import remembered
 from haarflow.algebra.checks import affordable, fits
 from haarflow.algebra.tables import readonly
@@ -40,25 +41,25 @@ def projector(rep) -> Float[np.ndarray, "k k"]:
 
 
 def signed_generators(rep) -> tuple[np.ndarray, np.ndarray] | None:
-    """The signed permutations of the generators; None when there is anything else to the group."""
+    """What the generators gather, and with which signs; None when they, or the group, do anything else."""
     if len(rep.group.lie_algebra()):
         return None
     generators = rep.group.generators()
     wanted = "Write a representation on fewer coordinates."
     affordable("The orbits", rep, 4, rep.dim, len(generators) + 1, instead=wanted)
-    found = [rep.images(g) for g in generators] or [(np.arange(rep.dim), np.ones(rep.dim))]
-    moves = [move for move in found if move is not None]
-    if len(moves) < len(found):
+    found = rep.acting(as_action(generators if len(generators) else np.eye(rep.group.dim)[None]))
+    if not found.permutes:
         return None
-    return np.stack([images for images, _ in moves]), np.stack([signs for _, signs in moves])
+    gather = found.gathers()
+    return gather.index, np.ones(gather.index.shape, np.int8) if gather.signs is None else gather.signs
 
 
 def orbits(
-    images: Int[np.ndarray, "m k"], signs: Float[np.ndarray, "m k"]
+    images: Int[np.ndarray, "m k"], signs: Int[np.ndarray, "m k"]
 ) -> tuple[Int[np.ndarray, " k"], Float[np.ndarray, " k"]]:
     """The orbit of each coordinate, numbered from 0, and its sign in it; orbit −1 where a sign kills it.
 
-    Generator j sends e_i to signs[j, i] e_{images[j, i]}. A coordinate is killed
+    Generator j takes coordinate i from images[j, i] and gives it the sign signs[j, i]. A coordinate is killed
     when e_i and −e_i share an orbit.
     """
     k = images.shape[1]

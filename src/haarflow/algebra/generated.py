@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from haarflow import values
+from haarflow.algebra.acting import ByGather
 from haarflow.algebra.cache import remembered
 from haarflow.algebra.chains import Level, belongs, stabilisers
 from haarflow.algebra.checks import MOST, TOLERANCE, off_orthogonal, whole
@@ -75,7 +76,7 @@ class Permutations(Finite):
     def listed(self):
         """In the order of their lists of images."""
         tables = compositions([level.there for level in _levels(self)], self.dim)
-        return permutation_matrices(tables[np.lexsort(tables.T[::-1])])
+        return ByGather(np.argsort(tables[np.lexsort(tables.T[::-1])], axis=1).astype(np.int32))
 
     def holds(self, g, near):
         found = permuted(g, near)
@@ -83,12 +84,12 @@ class Permutations(Finite):
 
     def draws(self, key, n):
         """One uniform choice from each transversal of the stabiliser chain: every element equally often."""
-        tables = jnp.broadcast_to(jnp.arange(self.dim), (n, self.dim))
+        index = jnp.tile(jnp.arange(self.dim, dtype=jnp.int32), (n, 1))
         for level in _levels(self):
             key, now = jax.random.split(key)
-            chosen = jnp.asarray(level.there)[jax.random.randint(now, (n,), 0, len(level.there))]
-            tables = jnp.take_along_axis(tables, chosen, axis=1)
-        return jnp.swapaxes(jnp.eye(self.dim)[tables], 1, 2)
+            chosen = jnp.asarray(level.back, jnp.int32)[jax.random.randint(now, (n,), 0, len(level.back))]
+            index = jnp.take_along_axis(chosen, index, axis=1)  # what a product takes: the inverse of its images
+        return ByGather(index)
 
     @classmethod
     def examples(cls):

@@ -6,15 +6,20 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
 from haarflow.algebra import proofs
+from haarflow.algebra.acting import Action, ByGather, ByMatrices, as_action
+from haarflow.algebra.cache import remembered
 from haarflow.algebra.checks import fits, refuse_broken, whole
+from haarflow.algebra.fixed import signed_generators
+from haarflow.algebra.generated import Matrices
 from haarflow.algebra.groups import Cyclic, Dihedral, Rotations, SpecialOrthogonal, Symmetric
 from haarflow.algebra.kinds import Finite, Group, Matrix, finite
+from haarflow.algebra.products import lift
 from haarflow.algebra.proofs import cayley
-from haarflow.algebra.reps import Rep, Vectors
-from haarflow.algebra.tables import Frozen, Places, distinct, match, permutation_matrices, static
+from haarflow.algebra.reps import Rep, natural, trivial
+from haarflow.algebra.tables import Frozen, Places, distinct, match, static
 from haarflow.doors import Count, door
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
@@ -37,11 +42,8 @@ class Tabulated(Rep):
         _shaped("elements", table, (group.order, table.shape[-1], table.shape[-1]))
         proofs.keep_products(group, table)
 
-    def matrix(self, g: Matrix) -> Matrix:
-        return _row(self.group, self.table, g)
-
-    def listed(self):
-        return self.table.array
+    def acting(self, moves):
+        return _listed(self).chosen(_finite(self.group, "A table of matrices").places(moves))
 
     @classmethod
     def examples(cls):
@@ -67,24 +69,8 @@ class Permuting(Rep):
         for generator, edges in zip(group.generators(), cayley(group), strict=True):
             refuse_broken(group, float(np.any(table[edges] != table[:, table[group.index(generator)]])))
 
-    def matrix(self, g: Matrix) -> Matrix:
-        images = _row(self.group, self.table, g)
-        if isinstance(images, np.ndarray):
-            return permutation_matrices(images)
-        return jnp.eye(self.dim, dtype=g.dtype)[images].T
-
-    def images(self, g):
-        return np.asarray(_row(self.group, self.table, g)), np.ones(self.dim)
-
-    def trace(self, g):
-        return float(np.sum(self.images(g)[0] == np.arange(self.dim)))
-
-    def moved(self, g: Matrix, z: Vectors) -> Vectors:
-        back = (jnp if isinstance(g, jax.Array) else np).argsort(_row(self.group, self.table, g))
-        return (z if isinstance(back, np.ndarray) else jnp.asarray(z))[..., back]
-
-    def listed(self):
-        return permutation_matrices(self.table.array)
+    def acting(self, moves):
+        return _listed(self).chosen(_finite(self.group, "A table of permutations").places(moves))
 
     @classmethod
     def examples(cls):
@@ -102,12 +88,28 @@ class Formula(Rep):
     def dim(self):
         return self.k
 
-    def matrix(self, g: Matrix) -> Matrix:
-        if isinstance(g, jax.Array):
-            return self.sized(jnp.asarray(self.function(g), g.dtype))
+    def acting(self, moves):
+        fits(f"A table of {len(moves)} matrices of {self}", len(moves), self.k, self.k)
+        matrices = moves.matrices()
+        if isinstance(matrices, jax.Array):
+            return ByMatrices(jax.vmap(self._traced)(matrices))
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
-            found = self.function(np.asarray(g, np.float64))
-            return self.sized(numbers("A representation's rho(g)", found, numpy=True, finite=False))
+            return as_action(np.stack([self._plain(g) for g in matrices]))
+
+    def _traced(self, g: Float[Array, "d d"]) -> Float[Array, "k k"]:
+        return self._sized(jnp.asarray(self.function(g), g.dtype))
+
+    def _plain(self, g: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "k k"]:
+        return self._sized(numbers("A representation's rho(g)", self.function(g), numpy=True, finite=False))
+
+    def _sized(self, image: Matrix) -> Matrix:
+        """The image itself, where it is a matrix k × k."""
+        if np.shape(image) != (self.k, self.k):
+            raise Refusal(
+                f"A representation on R^{self.k} gives matrices {self.k} × {self.k}; got the shape "
+                f"{np.shape(image)}. Write the size of rho(g) as `dim=`."
+            )
+        return image
 
     def __repr__(self):
         name = getattr(self.function, "__name__", "function")
@@ -182,8 +184,58 @@ def regular(group: Group) -> Rep:
 
 
 @door
-def image(group: Group, h: Count, w: Count) -> Rep:
-    """Rotations and flips of the plane on the pixels of an h × w image, row-major, x right and y up."""
+def image(group: Group | str, h: Count, w: Count, channels: Count = 1) -> Rep:
+    """A group that moves the pixels of images h × w × channels, flattened row by row with the channels last.
+
+    The group is named, or given as rotations and flips of the plane (x right, y up), or as `Cyclic(h) * Cyclic(w)`:
+    "dihedral" for the eight quarter turns and flips, "rotations" for the four quarter turns, both of square images;
+    "flips" left–right and up–down, "mirror" left–right alone, and "translations", of which there are h w and where
+    what leaves on one side comes back on the other.
+
+        on_x = image("dihedral", 28, 28, channels=3)       # on rows of 28 · 28 · 3 = 2352 numbers
+        on_y = trivial(on_x.group, 10)                     # ten labels that stay
+    """
+    group = _named(group, h, w) if isinstance(group, str) else group
+    if group == Cyclic(h) * Cyclic(w):
+        pixels = lift(natural(Cyclic(h)), group, 0) * lift(natural(Cyclic(w)), group, 1)
+    else:
+        pixels = _turned(group, h, w)
+    return pixels if channels == 1 else pixels * trivial(group, channels)
+
+
+@door
+def point_set(group: Group, columns: Count) -> Rep:
+    """A group that permutes the m rows of tables m × columns, flattened row by row: sets of m points.
+
+    on_x = point_set(Symmetric(1000), 3)       # sets of 1000 points in space, in whatever order
+    """
+    moves = signed_generators(natural(group))
+    if moves is None or np.any(moves[1] < 0):
+        raise Refusal(
+            f"A set of points is moved by a group that permutes them; got {group}. Write `Symmetric(m)` for all "
+            "permutations of m points, or `Permutations([...])` for some."
+        )
+    return natural(group) * trivial(group, columns)
+
+
+def _named(name: str, h: int, w: int) -> Group:
+    groups = {
+        "dihedral": lambda: Dihedral(4),
+        "rotations": lambda: Rotations(4),
+        "flips": lambda: Dihedral(2),
+        "mirror": lambda: Matrices([np.diag([-1.0, 1.0])]),
+        "translations": lambda: Cyclic(h) * Cyclic(w),
+    }
+    if name not in groups:
+        raise Refusal(
+            f"An image's group is one of {', '.join(groups)}, or a group of the plane; got {said(name)}. Write "
+            "image('dihedral', 28, 28), for example."
+        )
+    return groups[name]()
+
+
+def _turned(group: Group, h: int, w: int) -> Rep:
+    """Rotations and flips of the plane on the pixels of an h × w image."""
     if group.dim != 2 or not isinstance(group, Finite) or np.any(group.generators() % 1):
         raise Refusal(
             f"An image is moved pixel by pixel by quarter turns and flips; got {group}. Write "
@@ -259,10 +311,12 @@ def _shaped(of: str, table: np.ndarray, shape: tuple[int, ...]) -> None:
         )
 
 
-def _row(group: Group, table: Frozen, g: Matrix):
-    """The row of the table that belongs to g."""
-    assert isinstance(group, Finite)
-    return (jnp.asarray(table.array) if isinstance(g, jax.Array) else table.array)[group.index(g)]
+@remembered
+def _listed(rep: Tabulated | Permuting) -> Action:
+    """The rows of a table as they act, in the order of the elements."""
+    if isinstance(rep, Tabulated):
+        return as_action(rep.table.array)
+    return ByGather(np.argsort(rep.table.array, axis=1).astype(np.int32))  # coordinate p(i) takes what was at i
 
 
 def _determinant(g):

@@ -6,8 +6,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
+from haarflow.algebra.acting import ByGather
 from haarflow.algebra.checks import affordable, fits, largest, whole
 from haarflow.algebra.kinds import Finite, Group
 from haarflow.algebra.tables import permutation_matrices, permuted, static
@@ -56,7 +57,10 @@ class Cyclic(Finite):
         return np.roll(np.eye(self.n), 1, axis=0)[None]
 
     def listed(self):
-        return np.stack([np.roll(np.eye(self.n), s, axis=0) for s in range(self.n)])
+        return ByGather(_shifted(np.arange(self.n), self.n))
+
+    def draws(self, key, n):
+        return ByGather(_shifted(jax.random.randint(key, (n,), 0, self.n), self.n))
 
     def holds(self, g, near):
         found = permuted(g, near)
@@ -139,10 +143,17 @@ class Symmetric(Finite):
         return permutation_matrices(_swap_and_shift(self.n))
 
     def draws(self, key, n):
-        return jax.vmap(lambda k: jax.random.permutation(k, jnp.eye(self.n)))(jax.random.split(key, n))
+        points = jnp.arange(self.n, dtype=jnp.int32)
+        return ByGather(jax.vmap(lambda k: jax.random.permutation(k, points))(jax.random.split(key, n)))
 
     def holds(self, g, near):
         return permuted(g, near) is not None
+
+    def contains(self, moves):
+        if not moves.permutes:
+            return super().contains(moves)
+        signs = moves.gathers().signs
+        return signs is None or bool(np.all(signs > 0))
 
     def classes(self, degree):
         """One element for each cycle type, weighted by the share of its class."""
@@ -186,10 +197,10 @@ class Alternating(Finite):
 
     def draws(self, key, n):
         if self.n < 3:
-            return jnp.broadcast_to(jnp.eye(self.n), (n, self.n, self.n))
-        draws = Symmetric(self.n).draws(key, n)
-        swapped = draws[:, jnp.array([1, 0, *range(2, self.n)])]
-        return jnp.where(jnp.linalg.det(draws)[:, None, None] > 0, draws, swapped)
+            return ByGather(jnp.tile(jnp.arange(self.n, dtype=jnp.int32), (n, 1)))
+        drawn = Symmetric(self.n).draws(key, n).index
+        swapped = drawn[:, jnp.array([1, 0, *range(2, self.n)])]
+        return ByGather(jnp.where(_odd(drawn)[:, None], swapped, drawn))
 
     def holds(self, g, near):
         return permuted(g, near) is not None and np.linalg.det(g) > 0
@@ -217,7 +228,8 @@ class Signs(Finite):
         return np.eye(self.n)[None] - 2 * np.eye(self.n)[:, :, None] * np.eye(self.n)[:, None, :]
 
     def draws(self, key, n):
-        return jax.vmap(jnp.diag)(jax.random.rademacher(key, (n, self.n), dtype=jnp.eye(1).dtype))
+        places = jnp.tile(jnp.arange(self.n, dtype=jnp.int32), (n, 1))
+        return ByGather(places, jax.random.rademacher(key, (n, self.n), dtype=jnp.int8))
 
     def holds(self, g, near):
         return largest(np.abs(g) - np.eye(self.n)) < near
@@ -245,7 +257,7 @@ class Hyperoctahedral(Finite):
 
     def draws(self, key, n):
         signs, places = jax.random.split(key)
-        return Signs(self.n).draws(signs, n) @ Symmetric(self.n).draws(places, n)
+        return Signs(self.n).draws(signs, n).after(Symmetric(self.n).draws(places, n))
 
     def holds(self, g, near):
         return permuted(np.abs(g), near) is not None
@@ -356,6 +368,24 @@ class SpecialOrthogonal(Group):
     @classmethod
     def examples(cls):
         return [cls(2), cls(3), cls(4)]
+
+
+def _shifted(steps, n: int):
+    """Shifts of n coordinates by so many steps, as gathers: coordinate i takes that at i − step."""
+    places = np.arange(n, dtype=np.int32)
+    return (places[None] - steps[:, None].astype(np.int32)) % np.int32(n)
+
+
+def _odd(permutations: Int[Array, "m n"]) -> Bool[Array, " m"]:
+    """Which permutations are odd: n minus the number of cycles is, found by naming each cycle after its least point."""
+    n = permutations.shape[1]
+    names = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), permutations.shape)
+    ahead = permutations
+    for _ in range((n - 1).bit_length()):  # after j rounds a name is the least of 2^j points ahead
+        names = jnp.minimum(names, jnp.take_along_axis(names, ahead, axis=1))
+        ahead = jnp.take_along_axis(ahead, ahead, axis=1)
+    cycles = jnp.sum(names == jnp.arange(n, dtype=jnp.int32)[None], axis=1)
+    return (n - cycles) % 2 == 1
 
 
 def _swap_and_shift(n: int) -> Int[np.ndarray, "m n"]:

@@ -6,10 +6,12 @@ from typing import ClassVar
 import jax
 import numpy as np
 
+from haarflow.algebra.acting import as_action
 from haarflow.algebra.checks import affordable, fits, largest
+from haarflow.algebra.combined import beside
 from haarflow.algebra.groups import Cyclic, Rotations, Signs, SpecialOrthogonal, Symmetric
 from haarflow.algebra.kinds import Finite, Group, Matrix, a_group
-from haarflow.algebra.reps import Rep, Vectors, natural
+from haarflow.algebra.reps import Rep, natural
 from haarflow.algebra.tables import blocks, static
 from haarflow.doors import door
 from haarflow.errors import Refusal
@@ -31,8 +33,7 @@ class Pair(Group):
 
     def draws(self, key, n):
         left, right = jax.random.split(key)
-        pairs = self.a.draws(left, n), self.b.draws(right, n)
-        return jax.vmap(jax.scipy.linalg.block_diag)(*pairs)
+        return beside(as_action(self.a.draws(left, n)), as_action(self.b.draws(right, n)))
 
     def generators(self):
         return self._blocks(self.a.generators(), self.b.generators(), np.eye)
@@ -41,12 +42,13 @@ class Pair(Group):
         return self._blocks(self.a.lie_algebra(), self.b.lie_algebra(), lambda d: np.zeros((d, d)))
 
     def classes(self, degree):
-        fits(f"The list of classes of {self}", self.count_classes(degree), self.dim, self.dim)
+        fits(f"The list of classes of {self}", self.count_classes(degree) or 0, self.dim, self.dim)
         (left, u), (right, v) = self.a.classes(degree), self.b.classes(degree)
         return np.stack([blocks(g, h) for g in left for h in right]), np.outer(u, v).ravel()
 
     def count_classes(self, degree):
-        return self.a.count_classes(degree) * self.b.count_classes(degree)
+        left, right = self.a.count_classes(degree), self.b.count_classes(degree)
+        return None if left is None or right is None else left * right
 
     def holds(self, g, near):
         parts = np.asarray(self.part(g, 0)), np.asarray(self.part(g, 1))
@@ -76,7 +78,8 @@ class Product(Pair, Finite):
 
     def listed(self):
         a, b = self._factors()
-        return np.stack([blocks(g, h) for g in a.elements() for h in b.elements()])
+        left, right = np.divmod(np.arange(self.order), b.order)
+        return beside(a.moves().chosen(left), b.moves().chosen(right))
 
     def _factors(self) -> tuple[Finite, Finite]:
         if isinstance(self.a, Finite) and isinstance(self.b, Finite):
@@ -112,27 +115,19 @@ class Lifted(Rep):
     def sampled(self):
         return self.inner.sampled
 
-    def matrix(self, g: Matrix) -> Matrix:
-        return self.inner.matrix(self._part(g))
+    def acting(self, moves):
+        both = self._pair()
+        return self.inner.acting(moves.block(*((both.a.dim, both.dim) if self.side else (0, both.a.dim))))
 
     def turning(self, a):
-        return self.inner.turning(np.asarray(self._part(a)))
-
-    def images(self, g):
-        return self.inner.images(np.asarray(self._part(g)))
-
-    def trace(self, g):
-        return self.inner.trace(np.asarray(self._part(g)))
-
-    def moved(self, g: Matrix, z: Vectors) -> Vectors:
-        return self.inner.moved(self._part(g), z)
+        return self.inner.turning(np.asarray(self._pair().part(a, self.side)))
 
     def __repr__(self):
         return f"lift({self.inner}, {self.group}, {self.side})"
 
-    def _part(self, g: Matrix) -> Matrix:
+    def _pair(self) -> Pair:
         assert isinstance(self.group, Pair)
-        return self.group.part(g, self.side)
+        return self.group
 
     @classmethod
     def examples(cls):

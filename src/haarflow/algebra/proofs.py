@@ -42,7 +42,7 @@ def check(rep) -> None:
 
 
 def _image(rep, g: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "k k"]:
-    image = np.asarray(rep.sized(rep.matrix(g)))
+    image = np.asarray(rep.matrix(g))
     refuse_skewed(image[None])
     return image
 

@@ -8,14 +8,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
 from haarflow.algebra import checks, fixed, proofs
+from haarflow.algebra.acting import Action, Still, as_action
 from haarflow.algebra.cache import remembered
-from haarflow.algebra.checks import affordable, fits, largest
-from haarflow.algebra.groups import Cyclic, Dihedral, Hyperoctahedral, SpecialOrthogonal, Symmetric
+from haarflow.algebra.checks import affordable, fits, largest, off_orthogonal
+from haarflow.algebra.combined import beside, kron
+from haarflow.algebra.groups import Cyclic, Dihedral, Hyperoctahedral, Orthogonal, SpecialOrthogonal, Symmetric
 from haarflow.algebra.kinds import NEAR, Finite, Group, Matrix, a_group, element, finite
-from haarflow.algebra.tables import Constant, blocks, readonly, signed_permutation, static
+from haarflow.algebra.projection import Projection, projection
+from haarflow.algebra.tables import Constant, blocks, readonly, static
 from haarflow.doors import Count, door
 from haarflow.errors import Refusal
 from haarflow.values import numbers, said, whole
@@ -23,6 +27,9 @@ from haarflow.values import numbers, said, whole
 Vectors = Float[Array, "*b k"] | Float[np.ndarray, "*b k"]
 POWERS = 64
 """The highest power of a representation."""
+
+ORTHOGONAL = 1e-5
+"""How far given elements may be from orthogonal, in each entry and for each dimension: float32 is welcome."""
 
 Signed = tuple[Int[np.ndarray, " k"], Float[np.ndarray, " k"]]
 
@@ -46,8 +53,8 @@ class Rep(Constant):
         """The size k of the matrices."""
 
     @abc.abstractmethod
-    def matrix(self, g: Matrix) -> Matrix:
-        """rho(g), (k, k), of a g that is an element for certain; `rep(g)` looks whether it is one."""
+    def acting(self, moves: Action) -> Action:
+        """What elements do to R^k, given what they do to R^d; `action` looks whether they are elements."""
 
     @classmethod
     @abc.abstractmethod
@@ -70,13 +77,25 @@ class Rep(Constant):
         return self.matrix(element(self.group, g))
 
     def apply(self, g: Any, z: Any) -> Vectors:
-        """rho(g) z, for one vector or a batch of rows."""
-        return self.moved(element(self.group, g), self._rows("apply", z))
+        """rho(g) z, for one vector or a batch of rows: by gather where rho(g) permutes and flips signs."""
+        return self.acting(as_action(element(self.group, g)[None])).everywhere(self._rows("apply", z))[0]
+
+    def action(self, elements: Any = None) -> Action:
+        """What all elements of a finite group do to R^k, in their order; or those given, as (m, d, d) or by `draw`.
+
+        rep.action().apply(xs)                                 # (order, b, k): every row and all its images
+        rep.action(group.draw(key, len(xs))).apply_each(xs)    # (b, k): each row moved by an element of its own
+        """
+        return _whole(self) if elements is None else self.acting(given_elements(self.group, elements)).merged()
 
     @door
     def signed(self, g: Any) -> Signed | None:
         """Images p and signs s when rho(g) sends e_i to s_i e_{p(i)}; None otherwise."""
-        return self.images(np.asarray(element(self.group, g)))
+        found = self.acting(as_action(np.asarray(element(self.group, g))[None])).inverse
+        if not found.permutes:
+            return None
+        gather = found.gathers()  # of the inverse, whose coordinate i is taken from where g sends it
+        return gather.index[0].astype(np.int64), np.ones(self.dim) if gather.signs is None else gather.signs[0] * 1.0
 
     def permutation(self, g: Any) -> Int[np.ndarray, " k"]:
         """The images p of a rho(g) that sends e_i to e_{p(i)}."""
@@ -88,23 +107,16 @@ class Rep(Constant):
     @door
     def character(self, g: Any) -> float:
         """The trace of rho(g)."""
-        return self.trace(np.asarray(element(self.group, g)))
+        return float(self.acting(as_action(np.asarray(element(self.group, g))[None])).traces()[0])
 
     def derivative(self, a: Any) -> Float[np.ndarray, "k k"]:
         """The representation of the Lie algebra: the derivative of rho(exp(t a)) at t = 0."""
         return self.turning(_tangent(self.group, a))
 
-    def moved(self, g: Matrix, z: Vectors) -> Vectors:
-        """What `apply` gives, for an element and rows of the right size."""
-        return z @ self.matrix(g).T
-
-    def images(self, g: Float[np.ndarray, "d d"]) -> Signed | None:
-        """What `signed` gives, for an element."""
-        return signed_permutation(np.asarray(self.matrix(g)))
-
-    def trace(self, g: Float[np.ndarray, "d d"]) -> float:
-        """What `character` gives, for an element."""
-        return float(np.trace(np.asarray(self.matrix(g))))
+    def matrix(self, g: Matrix) -> Matrix:
+        """rho(g), (k, k), of a g that is an element for certain; `rep(g)` looks whether it is one."""
+        found = self.acting(as_action(g[None])).matrices()[0]
+        return jnp.asarray(found, g.dtype) if isinstance(g, jax.Array) else found
 
     def turning(self, a: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "k k"]:
         """What `derivative` gives, for an element of the Lie algebra."""
@@ -113,22 +125,8 @@ class Rep(Constant):
         log = np.real(np.asarray(scipy.linalg.logm(near))) / step
         return (log - log.T) / 2
 
-    def sized(self, image: Matrix) -> Matrix:
-        """The image itself, where it is a matrix k × k."""
-        if np.shape(image) != (self.dim, self.dim):
-            raise Refusal(
-                f"A representation on R^{self.dim} gives matrices {self.dim} × {self.dim}; got the shape "
-                f"{np.shape(image)}. Write the size of rho(g) as `dim=`."
-            )
-        return image
-
-    def listed(self) -> Float[np.ndarray, "order k k"]:
-        """rho at every element, made afresh; `matrices()` remembers them."""
-        assert isinstance(self.group, Finite)
-        return np.stack([np.asarray(self.sized(self.matrix(g))) for g in self.group.elements()])
-
     def matrices(self) -> Float[np.ndarray, "order k k"]:
-        """rho at every element of a finite group, in the order of `group.elements()`."""
+        """rho at every element of a finite group, (order, k, k), in the order of `group.elements()`."""
         return _matrices(self)
 
     def orbits(self) -> Signed:
@@ -146,10 +144,13 @@ class Rep(Constant):
         """The orthogonal projector on the vectors that the group fixes: the Haar average of rho."""
         return fixed.projector(self)
 
+    def projection(self) -> Projection:
+        """That projector as it acts on rows: by means over orbits where it is large and the group permutes."""
+        return projection(self)
+
     def project(self, z: Any) -> Vectors:
-        """P z for one vector or a batch of rows, without forming the projector."""
-        z, basis = self._rows("project", z), self.fixed_basis()
-        return (z @ basis) @ basis.T
+        """P z for one vector or a batch of rows."""
+        return self.projection().apply(self._rows("project", z))
 
     @property
     def dual(self) -> "Rep":
@@ -203,20 +204,11 @@ class Fixed(Rep):
     def dim(self):
         return self.k
 
-    def matrix(self, g: Matrix) -> Matrix:
-        return jnp.eye(self.k, dtype=g.dtype) if isinstance(g, jax.Array) else np.eye(self.k)
+    def acting(self, moves):
+        return Still(len(moves), self.k)
 
     def turning(self, a):
         return np.zeros((self.k, self.k))
-
-    def images(self, g):
-        return np.arange(self.k), np.ones(self.k)
-
-    def trace(self, g):
-        return float(self.k)
-
-    def moved(self, g: Matrix, z: Vectors) -> Vectors:
-        return z
 
     def __repr__(self):
         return f"trivial({self.group}, {self.k})"
@@ -235,8 +227,8 @@ class Natural(Rep):
     def dim(self):
         return self.group.dim
 
-    def matrix(self, g: Matrix) -> Matrix:
-        return g if isinstance(g, jax.Array) else np.asarray(g, np.float64)
+    def acting(self, moves):
+        return moves
 
     def turning(self, a):
         return np.array(a, np.float64)
@@ -265,27 +257,11 @@ class Sum(Rep):
     def sampled(self):
         return self.a.sampled or self.b.sampled
 
-    def matrix(self, g: Matrix) -> Matrix:
-        if isinstance(g, jax.Array):
-            return jax.scipy.linalg.block_diag(self.a.matrix(g), self.b.matrix(g))
-        return blocks(np.asarray(self.a.matrix(g)), np.asarray(self.b.matrix(g)))
+    def acting(self, moves):
+        return beside(self.a.acting(moves), self.b.acting(moves))
 
     def turning(self, a):
         return blocks(self.a.turning(a), self.b.turning(a))
-
-    def images(self, g):
-        a, b = self.a.images(g), self.b.images(g)
-        if a is None or b is None:
-            return None
-        return np.concatenate([a[0], self.a.dim + b[0]]), np.concatenate([a[1], b[1]])
-
-    def trace(self, g):
-        return self.a.trace(g) + self.b.trace(g)
-
-    def moved(self, g: Matrix, z: Vectors) -> Vectors:
-        parts = self.a.moved(g, z[..., : self.a.dim]), self.b.moved(g, z[..., self.a.dim :])
-        numpy = all(isinstance(part, np.ndarray) for part in parts)
-        return (np if numpy else jnp).concatenate(parts, axis=-1)
 
     def __repr__(self):
         return f"({self.a} + {self.b})"
@@ -316,27 +292,12 @@ class Tensor(Rep):
     def sampled(self):
         return self.a.sampled or self.b.sampled
 
-    def matrix(self, g: Matrix) -> Matrix:
-        a, b = self.a.matrix(g), self.b.matrix(g)
-        return (a[:, None, :, None] * b[None, :, None, :]).reshape(self.dim, self.dim)
+    def acting(self, moves):
+        return kron(self.a.acting(moves), self.b.acting(moves))
 
     def turning(self, a):
         left, right = self.a.turning(a), self.b.turning(a)
         return np.kron(left, np.eye(self.b.dim)) + np.kron(np.eye(self.a.dim), right)
-
-    def images(self, g):
-        a, b = self.a.images(g), self.b.images(g)
-        if a is None or b is None:
-            return None
-        return (a[0][:, None] * self.b.dim + b[0][None]).ravel(), (a[1][:, None] * b[1][None]).ravel()
-
-    def trace(self, g):
-        return self.a.trace(g) * self.b.trace(g)
-
-    def moved(self, g: Matrix, z: Vectors) -> Vectors:
-        """a(g) Z b(g)^T, on the matrix Z of each row."""
-        turned = self.b.moved(g, z.reshape(*z.shape[:-1], self.a.dim, self.b.dim))
-        return self.a.moved(g, turned.swapaxes(-1, -2)).swapaxes(-1, -2).reshape(z.shape)
 
     def __repr__(self):
         return f"{self.a} * {self.b}"
@@ -379,11 +340,65 @@ def one_group(owner: str, *reps) -> Group:
     return groups[0]
 
 
+def given_elements(group: Group, elements: Any) -> Action:
+    """Elements of a group that a caller gives, as an Action on R^d: matrices (m, d, d), or what `group.draw` drew."""
+    if isinstance(elements, Action):
+        traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(elements))
+        found = elements if traced else jax.tree.map(np.asarray, elements)
+        if elements.dim != group.dim or not (traced or group.contains(found)):
+            raise Refusal(
+                f"{group} acts through its own elements, on R^{group.dim}; got `elements` on R^{elements.dim} that are "
+                f"others. {_DRAW}"
+            )
+        return found
+    found = numbers("`elements`", elements, numpy=True)
+    if found.ndim != 3 or not len(found) or found.shape[1:] != (group.dim, group.dim):
+        raise Refusal(
+            f"`elements` is a list of elements of {group}, an array (m, {group.dim}, {group.dim}); got shape "
+            f"{found.shape}. {_DRAW}"
+        )
+    if not off_orthogonal(found) <= ORTHOGONAL * group.dim:
+        raise Refusal(
+            f"{group} acts through its own elements, which are orthogonal matrices; got `elements` that are not. "
+            f"{_DRAW}"
+        )
+    given = np.asarray(elements)  # as it was given: how precise a draw is shows in its type
+    given = given if given.dtype in (np.float32, np.float64) else found
+    return as_action(np.stack([np.asarray(element(group, g), np.float64) for g in given]))
+
+
+_DRAW = "Write `elements=group.haar(key, 64)`, say."
+
+
+@remembered
+def _whole(rep: Rep) -> Action:
+    group = rep.group
+    if not isinstance(group, Finite):
+        plane = isinstance(group, Orthogonal | SpecialOrthogonal) and group.dim == 2
+        raise Refusal(
+            f"An orbit is a finite sum over the group; got the infinite {group}. "
+            + (
+                f"Write `elements={group}.grid(32)`: the averages over n equispaced rotations are exact once n exceeds "
+                "the largest weight."
+                if plane
+                else "Write `elements=group.haar(key, 64)` to average over 64 draws."
+            )
+        )
+    fits(
+        f"The orbit of a vector in R^{rep.dim} under all elements of {group}",
+        group.order,
+        rep.dim,
+        instead="Write `elements=group.draw(key, 64)` to average over 64 draws, or `augment(data, on_x, on_y)`, which "
+        "draws an element for each sample.",
+    )
+    return rep.acting(group.moves()).merged()
+
+
 @remembered
 def _matrices(rep: Rep) -> Float[np.ndarray, "order k k"]:
     group = finite("The list of matrices", rep.group, "Draw `group.haar(key, n)`, and write `rep(g)` for each.")
     fits(f"The list of matrices of {rep}", group.order, rep.dim, rep.dim)
-    return readonly(rep.listed())
+    return readonly(np.array(rep.acting(group.moves()).matrices()))
 
 
 def _tangent(group: Group, a) -> Float[np.ndarray, "d d"]:

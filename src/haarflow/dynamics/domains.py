@@ -14,12 +14,15 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from haarflow.algebra.acting import in_jax
+from haarflow.algebra.projection import ByMatrix, Projection
 from haarflow.algebra.reps import Rep
 from haarflow.doors import PositiveLeaf, door
 from haarflow.dynamics.fields import Checked, Descend, Field, Tangent
 from haarflow.dynamics.players import listed, map_clouds
 from haarflow.errors import Refusal
-from haarflow.measures.clouds import Cloud, projector_matrix
+from haarflow.measures.actions import projection_on
+from haarflow.measures.clouds import Cloud
 from haarflow.values import leaf
 
 
@@ -67,7 +70,7 @@ class Space(Domain):
 class Subspace(Domain):
     """The range of an orthogonal projector; through the start, each atom keeps its part across the subspace."""
 
-    projector: Float[Array, "p p"]
+    projector: Projection
     through: str = eqx.field(default="origin", static=True)
 
     def project(self, atoms):
@@ -84,16 +87,16 @@ class Subspace(Domain):
         return before + self._within(after - before)
 
     def _within(self, vectors):
-        if vectors.shape[-1] != len(self.projector):
+        if vectors.shape[-1] != self.projector.dim:
             raise Refusal(
-                f"A restricted field lives in R^{len(self.projector)}, where its projector acts; got a cloud in "
+                f"A restricted field lives in R^{self.projector.dim}, where its projector acts; got a cloud in "
                 f"R^{vectors.shape[-1]}. Write the action on the unit's parameters, `unit.action(on_x, on_y)`."
             )
-        return vectors @ self.projector.astype(vectors.dtype)
+        return self.projector.apply(vectors)
 
     @classmethod
     def examples(cls):
-        askew = jnp.array([[0.36, 0.48, 0, 0], [0.48, 0.64, 0, 0], [0, 0, 0.5, 0.5], [0, 0, 0.5, 0.5]])
+        askew = ByMatrix(jnp.array([[0.36, 0.48, 0, 0], [0.48, 0.64, 0, 0], [0, 0, 0.5, 0.5], [0, 0, 0.5, 0.5]]))
         return [cls(askew), cls(askew, "start")]
 
 
@@ -203,7 +206,7 @@ class Restricted(Field):
     def examples(cls):
         from haarflow.dynamics.games import DescentAscent
 
-        ones = Subspace(jnp.ones((4, 4)) / 4)
+        ones = Subspace(ByMatrix(jnp.ones((4, 4)) / 4))
         return [
             *(cls(field, ones) for field in Descend.examples()),
             cls(Descend.examples()[1], Subspace(ones.projector, "start")),
@@ -245,4 +248,4 @@ def _domain(given: Any, through: str) -> Domain:
             )
         return given
     p = given.dim if isinstance(given, Rep) else np.shape(given)[0] if np.ndim(given) else 0
-    return Subspace(jnp.asarray(projector_matrix(given, p)), through)
+    return Subspace(in_jax(projection_on(given, p)), through)

@@ -17,7 +17,8 @@ from haarflow.errors import Refusal
 from haarflow.learning.folding import fold_closed
 from haarflow.learning.risks import Functional, Risk
 from haarflow.learning.symmetry import Averaged
-from haarflow.measures.clouds import Cloud, action_matrices
+from haarflow.measures.actions import action_on
+from haarflow.measures.clouds import Cloud
 from haarflow.measures.orbits import Orbits, orbits
 from haarflow.models.fits import refuse_unless_cloud
 
@@ -33,10 +34,10 @@ class Reduced:
 
     def whole(self, cloud: Cloud) -> Cloud:
         """All particles of a reduced cloud, in the order of the cloud that was reduced."""
-        matrices = jnp.asarray(action_matrices(self.action, cloud.p), cloud.atoms.dtype)
-        images = jnp.einsum("gij,oj->goi", matrices, cloud.atoms)
+        leading = action_on(self.action, cloud.p).pick(self.places.elements)
         share = jnp.asarray(self.places.share, cloud.weights.dtype)
-        return Cloud(images[self.places.elements, self.places.orbit], cloud.weights[self.places.orbit] * share)
+        atoms = leading.apply_each(cloud.atoms[self.places.orbit])
+        return Cloud(atoms, cloud.weights[self.places.orbit] * share)
 
 
 @door
@@ -54,7 +55,7 @@ def reduce(field: Field, cloud: Cloud, on_x: Rep, on_y: Rep) -> Reduced:
     action = _action(field.functional, on_x, on_y)
     atoms, weights = np.asarray(cloud.atoms, float), np.asarray(cloud.weights, float)
     slack = 1e-9 if cloud.atoms.dtype == jnp.float64 else 1e-4
-    found = orbits(atoms, weights, action_matrices(action, cloud.p), owner="A Cloud", tolerance=slack)
+    found = orbits(atoms, weights, action_on(action, cloud.p), owner="A Cloud", tolerance=slack)
     mass = jnp.asarray(found.mass / found.mass.sum(), cloud.weights.dtype)
     functional = fold_closed(field.functional, on_x, on_y, action)
     return Reduced(
@@ -81,4 +82,4 @@ def _action(functional: Functional, on_x: Rep, on_y: Rep) -> Rep:
 
 
 def _alike(one: Rep, other: Rep) -> bool:
-    return one.dim == other.dim and np.allclose(*(action_matrices(rep, one.dim) for rep in (one, other)), atol=1e-9)
+    return one.dim == other.dim and one.action().agrees(other.action())

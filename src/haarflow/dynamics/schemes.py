@@ -21,7 +21,8 @@ from haarflow.dynamics.noise import gaussian
 from haarflow.dynamics.players import listed, map_clouds, own_keys, settled_keys
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
-from haarflow.measures.clouds import Cloud, projector_matrix
+from haarflow.measures.actions import projector_matrix
+from haarflow.measures.clouds import Cloud
 from haarflow.values import leaf, said
 
 

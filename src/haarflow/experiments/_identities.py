@@ -17,7 +17,8 @@ from haarflow.algebra.reps import Rep, natural, trivial
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
 from haarflow.learning.symmetry import Averaged
-from haarflow.measures.clouds import Cloud, action_matrices
+from haarflow.measures.actions import action_matrices
+from haarflow.measures.clouds import Cloud
 from haarflow.measures.distances import generator, w2
 from haarflow.models.units import Unit, network
 

@@ -20,7 +20,8 @@ from haarflow.dynamics.trajectories import Trajectory
 from haarflow.learning.data import Data, Sample
 from haarflow.learning.risks import Functional, Penalty, Risk
 from haarflow.learning.symmetry import augment, average
-from haarflow.measures.clouds import Cloud, action_matrices, uniform
+from haarflow.measures.actions import action_matrices
+from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.units import Unit
 from haarflow.runs.progress import tell

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from haarflow.algebra.acting import Action
 from haarflow.algebra.reps import Rep
 from haarflow.doors import door
 from haarflow.errors import Refusal
@@ -15,7 +16,7 @@ from haarflow.identity import by_value
 from haarflow.learning.data import Data, Sample, whole_sample
 from haarflow.learning.losses import LOSSES, loss_named
 from haarflow.learning.risks import ONE_DRAW, Functional
-from haarflow.learning.symmetry import folded, moved, tables
+from haarflow.learning.symmetry import actions, folded, moved
 from haarflow.measures.clouds import Cloud
 from haarflow.models.fits import refuse_unless_cloud, shapes_of
 from haarflow.models.residual import Residual
@@ -85,20 +86,15 @@ class AveragedNetwork(eqx.Module):
     """FA for any network: `mean_g on_y(g)^-1 network(cloud, on_x(g) x)`; `average_network` makes one."""
 
     network: Callable
-    on_x: Float[Array, "g d d"]
-    on_y: Float[Array, "g c c"]
+    on_x: Action
+    on_y: Action
 
     def __call__(self, cloud: Cloud, xs: Any) -> Float[Array, "b c"]:
         """The averaged outputs on a batch of inputs (b, d)."""
         xs = numbers("The input of an averaged network", xs)
-        _refuse_unless_moved("on_x", self.on_x.shape[1], "inputs", xs.shape)
+        _refuse_unless_moved("on_x", self.on_x.dim, "inputs", xs.shape)
         outputs = numbers("The output of an averaged network", self.network(cloud, moved(self.on_x, xs)))
-        _refuse_unless_moved("on_y", self.on_y.shape[1], "outputs", outputs.shape)
-        if outputs.shape[0] != len(self.on_x) * xs.shape[0]:
-            raise Refusal(
-                "An averaged network gives a row of outputs for each row of inputs; got "
-                f"{outputs.shape[0]} rows for {len(self.on_x) * xs.shape[0]}. Write a network that keeps the rows."
-            )
+        _refuse_unless_moved("on_y", self.on_y.dim, "outputs", outputs.shape)
         return folded(self.on_y, outputs)
 
 
@@ -119,7 +115,7 @@ def average_network(network: Callable, on_x: Rep, on_y: Rep, *, elements=None) -
         ("on_x", "on_y"), (on_x, on_y), ("inputs", "outputs"), _sizes(network), strict=True
     ):
         _refuse_unless_moved(name, rep.dim, what, (1, rep.dim if size is None else size))
-    return AveragedNetwork(network, *tables("average_network", on_x, on_y, elements))
+    return AveragedNetwork(network, *actions("average_network", on_x, on_y, elements))
 
 
 def _sizes(network: Callable) -> tuple[int | None, int | None]:
@@ -127,7 +123,7 @@ def _sizes(network: Callable) -> tuple[int | None, int | None]:
     if isinstance(network, Residual):
         return network.inputs, network.outputs
     if isinstance(network, AveragedNetwork):
-        return network.on_x.shape[1], network.on_y.shape[1]
+        return network.on_x.dim, network.on_y.dim
     return None, None
 
 

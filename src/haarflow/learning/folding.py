@@ -15,7 +15,6 @@ from haarflow.learning.data import Data, Sample
 from haarflow.learning.losses import LOSSES
 from haarflow.learning.risks import Fit, Functional, Penalty, Risk, Sum
 from haarflow.learning.symmetry import Augmented, Averaged, average
-from haarflow.measures.clouds import action_matrices
 from haarflow.measures.orbits import orbits
 from haarflow.models.fits import refuse_unless_acting
 
@@ -74,8 +73,8 @@ def _folded_risk(risk: Risk, on_x: Rep, on_y: Rep, *, closed: bool) -> Functiona
 def _on_one_per_orbit(unit: Averaged, data: Data, loss: str, on_x: Rep, on_y: Rep) -> Functional:
     refuse_unless_acting(unit, on_x, on_y)
     _refuse_unless_invariant_loss(loss, on_y)
-    if isinstance(data, Augmented) and data.tables is not None:
-        _refuse_unless_same(Averaged(unit.unit, *data.tables), on_x, on_y)
+    if isinstance(data, Augmented) and data.actions is not None:
+        _refuse_unless_same(Averaged(unit.unit, *data.actions), on_x, on_y)
         return Risk(unit, data.data, loss)
     if not isinstance(data, Sample) or data.size is not None:
         raise Refusal(
@@ -84,9 +83,7 @@ def _on_one_per_orbit(unit: Averaged, data: Data, loss: str, on_x: Rep, on_y: Re
         )
     pairs = np.concatenate([_sized(data.xs), _sized(data.ys)], axis=1)
     weights = np.full(len(pairs), 1 / len(pairs))
-    found = orbits(
-        pairs, weights, action_matrices(on_x + on_y, pairs.shape[1]), owner="A Sample", tolerance=_slack(data.xs)
-    )
+    found = orbits(pairs, weights, (on_x + on_y).action(), owner="A Sample", tolerance=_slack(data.xs))
     mass = jnp.asarray(found.mass, data.ys.dtype)
     return Fit(unit, data.xs[found.first], data.ys[found.first], loss, mass)
 
@@ -102,12 +99,11 @@ def _slack(array) -> float:
 
 
 def _refuse_unless_same(unit: Averaged, on_x: Rep, on_y: Rep) -> None:
-    expected = action_matrices(on_x, on_x.dim), action_matrices(on_y, on_y.dim)
-    for table, wanted in zip((unit.on_x, unit.on_y), expected, strict=True):
-        if table.shape != wanted.shape or not np.allclose(np.asarray(table), wanted, atol=1e-6):
+    for action, rep in ((unit.on_x, on_x), (unit.on_y, on_y)):
+        if not action.agrees(rep.action(), 1e-6):
             raise Refusal(
-                f"Orbits are folded by the group that averages or augments; got {len(table)} elements there and "
-                f"{len(wanted)} of {type(on_x.group).__name__} here. Give the same on_x and on_y to both."
+                f"Orbits are folded by the group that averages or augments; got {len(action)} elements there and "
+                f"{len(rep.action())} of {type(on_x.group).__name__} here. Give the same on_x and on_y to both."
             )
 
 
@@ -132,6 +128,6 @@ def _refuse_unless_invariant(penalty: Penalty, action: Rep) -> None:
 
 def _gap(function: Callable, rep: Rep, point: Float[np.ndarray, " k"]) -> float:
     """How far a function is from invariant at a point, relative to its size there."""
-    images = np.concatenate([point[None], action_matrices(rep, len(point)) @ point])
+    images = np.concatenate([point[None], rep.action().apply(point)])
     values = np.asarray(jax.jit(jax.vmap(function))(images))
     return float(np.abs(values - values[0]).max() / max(1.0, abs(values[0])))

@@ -2,17 +2,19 @@
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from haarflow.algebra.acting import Action, as_action, in_jax
 from haarflow.algebra.groups import Cyclic
 from haarflow.algebra.reps import Rep, natural, one_group, trivial
 from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.learning.data import Data, Sample
-from haarflow.measures.clouds import Cloud, action_matrices
+from haarflow.measures.clouds import Cloud
 from haarflow.models import blocks
 from haarflow.models.fits import refuse_unless_acting
 from haarflow.models.units import Dense, Unit, Wrapped, network
@@ -24,21 +26,20 @@ _ELEMENTS = 0x5A_17_C0_DE
 
 
 class Augmented(Data):
-    """Every sample moved by a random element, or, where `tables` are given, the whole orbit of every sample."""
+    """Every sample moved by a random element, or, where `actions` are given, the whole orbit of every sample."""
 
     data: Data
     on_x: Rep
     on_y: Rep
-    tables: tuple[Float[Array, "g d d"], Float[Array, "g c c"]] | None = None
+    actions: tuple[Action, Action] | None = None
 
     @door
     def batch(self, key: PRNGKeyArray):
         xs, ys = self.data.batch(key)
-        if self.tables is not None:
-            return moved(self.tables[0], xs), moved(self.tables[1], ys)
-        g = self.on_x.group.haar(jax.random.fold_in(key, _ELEMENTS), len(xs))
-        turn = jax.vmap(lambda rep_of_g, vector: rep_of_g.astype(vector.dtype) @ vector)
-        return turn(jax.vmap(self.on_x)(g), xs), turn(jax.vmap(self.on_y)(g), ys)
+        if self.actions is not None:
+            return moved(self.actions[0], xs), moved(self.actions[1], ys)
+        elements = self.on_x.group.draw(jax.random.fold_in(key, _ELEMENTS), len(xs))
+        return tuple(rep.acting(elements).merged().apply_each(rows) for rep, rows in ((self.on_x, xs), (self.on_y, ys)))
 
     def labelled(self, loss, outputs):
         data = self.data.labelled(loss, outputs)
@@ -48,14 +49,15 @@ class Augmented(Data):
     def _holding(self, data: Data, c: int) -> "Augmented":
         """The same augmentation of data with labels in R^c; where their size is another one, they must stay."""
         if c == self.on_y.dim:
-            return Augmented(data, self.on_x, self.on_y, self.tables)
+            return Augmented(data, self.on_x, self.on_y, self.actions)
         if self.on_y.fixed_basis().shape[1] < self.on_y.dim:
             raise Refusal(
                 f"The labels of a Sample become those of the loss, in R^{c}, before they are moved; got an action on "
                 f"R^{self.on_y.dim} that moves them. Write labels (m, {c}) and on_y of size {c}."
             )
-        tables = self.tables and (self.tables[0], jnp.tile(jnp.eye(c), (len(self.tables[0]), 1, 1)))
-        return Augmented(data, self.on_x, trivial(self.on_x.group, c), tables)
+        still = trivial(self.on_x.group, c)
+        actions = None if self.actions is None else (self.actions[0], still.acting(self.actions[0]))
+        return Augmented(data, self.on_x, still, actions)
 
     @classmethod
     def examples(cls):
@@ -63,20 +65,25 @@ class Augmented(Data):
         return [augment(plain, on_x, on_y), augment(plain, on_x, on_y, exact=True)]
 
 
-def moved(table: Float[Array, "g k k"], vectors: Float[Array, "b k"]) -> Float[Array, "gb k"]:
-    """Every vector moved by every matrix, element by element of the group."""
-    return jnp.einsum("gij,bj->gbi", jnp.asarray(table, vectors.dtype), vectors).reshape(-1, vectors.shape[1])
+def moved(action: Action, vectors: Float[Array, "b k"]) -> Float[Array, "gb k"]:
+    """Every vector moved by every element, element by element of the group."""
+    return action.apply(vectors).reshape(-1, vectors.shape[1])
 
 
-def folded(table: Float[Array, "g c c"], values: Float[Array, "gb c"]) -> Float[Array, "b c"]:
+def folded(action: Action, values: Float[Array, "gb c"]) -> Float[Array, "b c"]:
     """The mean over the group of `g⁻¹ f(g x)`, given f at every image, element by element of the group."""
-    split = values.reshape(len(table), -1, table.shape[1])
-    return jnp.einsum("gji,gbj->bi", jnp.asarray(table, split.dtype), split) / len(table)
+    return action.mean_back(values.reshape(len(action), -1, action.dim))
 
 
 @door
 def augment(data: Data, on_x: Rep, on_y: Rep, *, exact: bool = False, elements=None) -> Augmented:
-    """DA: a random element per sample; with `exact`, the average over the group instead of a draw."""
+    """DA: a random element per sample; with `exact`, the average over the group instead of a draw.
+
+    A group may have any number of elements: nothing is listed, and coordinates that are permuted are gathered, so that
+    128 images of 28 × 28 × 3 need a few megabytes beyond the batch. `exact` makes a batch |G| times as large.
+
+        shown = augment(Sample(images, labels, size=128), image("dihedral", 28, 28, 3), trivial(Dihedral(4), 10))
+    """
     one_group("augment", on_x, on_y)
     _refuse_unless_acting("augment", data, on_x, on_y)
     if not exact and elements is not None:
@@ -86,16 +93,13 @@ def augment(data: Data, on_x: Rep, on_y: Rep, *, exact: bool = False, elements=N
         )
     if not exact:
         return Augmented(data, on_x, on_y)
-    return Augmented(data, on_x, on_y, tables("augment", on_x, on_y, elements))
+    return Augmented(data, on_x, on_y, actions("augment", on_x, on_y, elements))
 
 
-def tables(owner: str, on_x: Rep, on_y: Rep, elements=None) -> tuple[Float[Array, "g d d"], Float[Array, "g c c"]]:
-    """The matrices of the elements, on inputs and on outputs, of two representations of one group."""
+def actions(owner: str, on_x: Rep, on_y: Rep, elements=None) -> tuple[Action, Action]:
+    """What the elements do to inputs and to outputs, through two representations of one group."""
     one_group(owner, on_x, on_y)
-    return (
-        jnp.asarray(action_matrices(on_x, on_x.dim, elements=elements)),
-        jnp.asarray(action_matrices(on_y, on_y.dim, elements=elements)),
-    )
+    return in_jax(on_x.action(elements)), in_jax(on_y.action(elements))
 
 
 def _refuse_unless_acting(owner: str, data: Data, on_x: Rep, on_y: Rep):
@@ -111,7 +115,7 @@ def _refuse_unless_acting(owner: str, data: Data, on_x: Rep, on_y: Rep):
 @door
 def close(sample: Sample, on_x: Rep, on_y: Rep, *, elements=None) -> Sample:
     """The orbit-closed data set: every pair and all its images, under the group or under given `elements` of it."""
-    into, out = tables("close", on_x, on_y, elements)
+    into, out = actions("close", on_x, on_y, elements)
     _refuse_unless_acting("close", sample, on_x, on_y)
     refuse_unless_affordable(
         f"The orbits of {len(sample.xs)} samples under {len(into)} elements",
@@ -124,17 +128,16 @@ def close(sample: Sample, on_x: Rep, on_y: Rep, *, elements=None) -> Sample:
 class Averaged(Wrapped):
     """FA: `mean_g on_y(g)^-1 unit(theta, on_x(g) x)`, whose network is Q_G of the plain network."""
 
-    on_x: Float[Array, "g d d"]
-    on_y: Float[Array, "g c c"]
+    on_x: Action = eqx.field(converter=as_action)
+    on_y: Action = eqx.field(converter=as_action)
 
     def __call__(self, theta, x):
-        outputs = jax.vmap(lambda g: self.unit(theta, g.astype(x.dtype) @ x))(self.on_x)
-        return jnp.einsum("gji,gj->i", self.on_y.astype(x.dtype), outputs) / len(self.on_y)
+        return self.on_y.mean_back(jax.vmap(lambda image: self.unit(theta, image))(self.on_x.apply(x)))
 
     def many(self, thetas, xs):
         everywhere = self.unit.many(thetas, moved(self.on_x, xs))
         split = everywhere.reshape(*everywhere.shape[:2], len(self.on_x), -1)
-        return jnp.einsum("gji,njgb->nib", self.on_y.astype(xs.dtype), split) / len(self.on_y)
+        return self.on_y.mean_back(split.transpose(2, 0, 3, 1)).swapaxes(1, 2)
 
     def total(self, weights, thetas, xs):
         # The group acts on outputs after the sum over particles: on (b, c) numbers instead of (n, c, b).
@@ -160,13 +163,13 @@ class Averaged(Wrapped):
 def average(unit: Unit, on_x: Rep, on_y: Rep, *, elements=None) -> Averaged:
     """FA: the unit averaged over the group, or over the `elements` that stand for an infinite one."""
     refuse_unless_acting(unit, on_x, on_y)
-    return Averaged(unit, *tables("average", on_x, on_y, elements))
+    return Averaged(unit, *actions("average", on_x, on_y, elements))
 
 
 @door
 def symmetrise(function: Callable, on_x: Rep, on_y: Rep, *, elements=None):
     """`Q_G f` for any function of a batch (b, d) -> (b, c)."""
-    into, out = tables("symmetrise", on_x, on_y, elements)
+    into, out = actions("symmetrise", on_x, on_y, elements)
 
     def averaged(xs):
         xs = numbers("The input of a symmetrised function", xs)

@@ -1,44 +1,45 @@
-"""The matrices with which a group acts on clouds: those of all its elements, or of some, and the projector."""
+"""How a group acts on clouds: through a representation of their dimension, by all its elements, some, or projected."""
 
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from haarflow.algebra.checks import off_orthogonal
-from haarflow.algebra.kinds import Group
+from haarflow.algebra.acting import Action
+from haarflow.algebra.projection import ByMatrix, Projection
 from haarflow.algebra.reps import Rep
 from haarflow.errors import Refusal
 from haarflow.values import numbers, said
 
 Elements = Any
-"""Elements of a group (m, d, d): lists or arrays of any precision, checked by `action_matrices`."""
+"""Elements of a group: matrices (m, d, d) in lists or arrays of any precision, or what `group.draw(key, m)` drew."""
 
 PROJECTOR_SLACK = 1e-5
 """How far a projector may be from its own square and transpose: one in float32 is welcome."""
 
 
-def action_matrices(rep: Rep, p: int, *, elements: Elements = None, choice: bool = True) -> Float[np.ndarray, "g p p"]:
-    """The matrices M_g of a representation on R^p: all of them, or those of given elements.
-
-    `choice` says whether the caller has an argument `elements`, so that a refusal advises what can be written.
-    """
+def action_on(rep: Rep, p: int, *, elements: Elements = None) -> Action:
+    """What the elements of a group, all or those given, do to R^p; refused where the representation is on another."""
     _check_acting(rep, p)
-    if elements is not None:
-        return np.stack([np.asarray(rep(g), float) for g in _elements(rep.group, elements)])
-    if not hasattr(rep.group, "order"):
-        raise Refusal(
-            f"An orbit is a finite sum over the group; got the infinite {rep.group}. {_instead(rep.group, choice)}"
-        )
-    return np.asarray(rep.matrices(), float)
+    return rep.action(elements)
 
 
-def projector_matrix(rep, p: int) -> Float[np.ndarray, "p p"]:
+def action_matrices(rep: Rep, p: int, *, elements: Elements = None) -> Float[np.ndarray, "g p p"]:
+    """The matrices M_g of a representation on R^p: all of them, or those of given elements."""
+    return np.asarray(action_on(rep, p, elements=elements).matrices(), float)
+
+
+def projection_on(rep: Any, p: int) -> Projection:
     """The projector P on the fixed space of a representation on R^p; a (p, p) matrix is taken as P itself."""
     if isinstance(rep, Rep):
         _check_acting(rep, p)
-        return np.asarray(rep.fixed_projector(), float)
-    found = numbers("A projector", rep, numpy=True)
+        return rep.projection()
+    return ByMatrix(projector_matrix(rep, p))
+
+
+def projector_matrix(given: Any, p: int) -> Float[np.ndarray, "p p"]:
+    """A matrix (p, p) that a caller gives as a projector, refused where it is none."""
+    found = numbers("A projector", given, numpy=True)
     if found.shape != (p, p):
         raise Refusal(
             f"A projector on R^{p} is a ({p}, {p}) matrix; got shape {found.shape}. "
@@ -53,36 +54,7 @@ def projector_matrix(rep, p: int) -> Float[np.ndarray, "p p"]:
     return found
 
 
-def _instead(group: Group, choice: bool) -> str:
-    plane = hasattr(group, "grid") and group.dim == 2
-    if not choice:
-        return f"Write a finite group in its place, such as {'`Rotations(32)`' if plane else 'one of its subgroups'}."
-    if plane:
-        return (
-            f"Write `elements={group}.grid(32)`: the averages over n equispaced rotations are exact once n exceeds "
-            "the largest weight."
-        )
-    return "Write `elements=group.haar(key, 64)` to average over 64 draws."
-
-
-def _elements(group: Group, elements: Elements) -> Float[np.ndarray, "m d d"]:
-    """The elements as they were given: how precise a draw is shows in its type."""
-    found = numbers("`elements`", elements, numpy=True)
-    if found.ndim != 3 or not len(found) or found.shape[1:] != (group.dim, group.dim):
-        raise Refusal(
-            f"`elements` is a list of elements of {group}, an array (m, {group.dim}, {group.dim}); got shape "
-            f"{found.shape}. Write `elements=group.haar(key, 64)`, say."
-        )
-    if not off_orthogonal(found) <= PROJECTOR_SLACK * group.dim:
-        raise Refusal(
-            f"{group} acts through its own elements, which are orthogonal matrices; got `elements` that are not. "
-            "Write `elements=group.haar(key, 64)`, say."
-        )
-    given = np.asarray(elements)
-    return given if given.dtype in (np.float32, np.float64) else found
-
-
-def _check_acting(rep, p: int) -> None:
+def _check_acting(rep: Any, p: int) -> None:
     if not isinstance(rep, Rep):
         raise Refusal(
             f"A group acts on clouds through a representation; got {said(rep)}. "

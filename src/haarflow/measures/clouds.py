@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.doors import Count, door
 from haarflow.errors import Refusal
-from haarflow.measures.actions import Elements, action_matrices, projector_matrix
+from haarflow.measures.actions import Elements, action_on, projection_on
 from haarflow.values import numbers, refuse_unless_affordable
 
 
@@ -62,22 +62,23 @@ class Cloud(eqx.Module):
     def orbit(self, rep, *, elements: Elements = None) -> "Cloud":
         """The symmetrised law mu^G = mean over g of M_g # mu; the identity's n atoms come first.
 
-        Infinite groups need `elements`, an array (m, d, d) of group elements to average over.
+        Infinite groups, and those too large to be listed, need `elements` to average over: matrices (m, d, d), or
+        `group.draw(key, m)`.
         """
-        images = jnp.asarray(action_matrices(rep, self.p, elements=elements), self.atoms.dtype)
+        action = action_on(rep, self.p, elements=elements)
         refuse_unless_affordable(
-            f"The orbit of {self.n:,} atoms under {len(images):,} elements",
-            float(self.atoms.size) * self.atoms.dtype.itemsize * len(images),
+            f"The orbit of {self.n:,} atoms under {len(action):,} elements",
+            float(self.atoms.size) * self.atoms.dtype.itemsize * len(action),
             instead="Write fewer `elements`, or fewer atoms: `cloud.resample(key, n)`.",
         )
-        atoms = jnp.einsum("gij,...nj->...gni", images, self.atoms)
+        atoms = jnp.moveaxis(action.apply(self.atoms), 0, -3)
         return Cloud(
-            atoms.reshape(*self.atoms.shape[:-2], -1, self.p), jnp.tile(self.weights, len(images)) / len(images)
+            atoms.reshape(*self.atoms.shape[:-2], -1, self.p), jnp.tile(self.weights, len(action)) / len(action)
         )
 
     def project(self, rep) -> "Cloud":
         """The projected law P # mu, for a representation or for its fixed-space projector P."""
-        return self.push(projector_matrix(rep, self.p))
+        return Cloud(projection_on(rep, self.p).apply(self.atoms), self.weights)
 
     @door
     def resample(self, key: PRNGKeyArray | Array, n: Count) -> "Cloud":

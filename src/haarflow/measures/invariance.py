@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from haarflow.algebra.acting import Action
 from haarflow.algebra.reps import Rep
 from haarflow.doors import Count, Natural, Positive, door
 from haarflow.errors import Refusal
-from haarflow.measures.actions import Elements, action_matrices, projector_matrix
+from haarflow.measures.actions import Elements, action_on, projection_on
 from haarflow.measures.brackets import Bounds, bracket, lower_bounds, refuse_long_bounds, scale, upper_bounds
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.costs import FEWER, refuse_hours, refuse_orbit
@@ -52,7 +53,7 @@ def wi_distance(
     Infinite groups need `elements`, an array (m, d, d) of group elements to average over.
     """
     x, a, unit = _sample(mu)
-    given = together(x, a, *_orbit(x, a, action_matrices(rep, x.shape[1], elements=elements)))
+    given = together(x, a, *_orbit(x, a, action_on(rep, x.shape[1], elements=elements)))
     return exact(given, order=2, force=force, progress=progress) ** 0.5 * given.unit * unit
 
 
@@ -77,11 +78,12 @@ def pair_distances(
     """d_h = W2(mu, M_h#mu) for every element h of a finite group, or those given; an inverse shares its solve."""
     x, a, unit = _sample(mu)
     known = {}
-    for turn in (images := action_matrices(rep, x.shape[1], elements=elements)):
-        if (name := _name(turn)) not in known:
-            given = together(x, a, x @ turn.T, a)
+    names = _names(action := action_on(rep, x.shape[1], elements=elements))
+    for i, name in enumerate(names):
+        if name not in known:
+            given = together(x, a, action.pick(i).apply(x)[0], a)
             known[name] = exact(given, order=2, force=force, progress=progress) ** 0.5 * given.unit * unit
-    return np.array([known[_name(turn)] for turn in images])
+    return np.array([known[name] for name in names])
 
 
 @door
@@ -102,16 +104,16 @@ def wi_bounds(
     group, ½ max d_h the lower ones.
     """
     x, a, unit = _sample(mu)
-    images = action_matrices(rep, x.shape[1], elements=elements)
-    given = together(x, a, *_orbit(x, a, images))
+    action = action_on(rep, x.shape[1], elements=elements)
+    given = together(x, a, *_orbit(x, a, action))
     refuse_long_bounds("wi_bounds", given, projections, rounds)
     lowers = lower_bounds(key, given, projections=projections)
     if searchable(given):
-        gaps = nearest(given.x, given.y)[0].reshape(len(images), -1) ** 2 @ a
+        gaps = nearest(given.x, given.y)[0].reshape(len(action), -1) ** 2 @ a
         lowers["nearest"] = float(np.sqrt(gaps.mean()))
     if elements is None:
-        lowers |= _half_largest(key, given, images, projections)
-    identity = Coupling(np.tile(np.arange(len(a)), len(images)), np.arange(len(given.b)), given.b)
+        lowers |= _half_largest(key, given, action, projections)
+    identity = Coupling(np.tile(np.arange(len(a)), len(action)), np.arange(len(given.b)), given.b)
     uppers = upper_bounds(key, given, rounds=rounds, start=identity)
     # The images are rounded where they are made, at the size of the atoms as they lie, not as seen from nearby.
     size = scale(Pair(x, a, x, a, 1.0)) / given.unit
@@ -139,21 +141,22 @@ def orbit_mmd_squared(
     `elements`, an array (m, d, d) of group elements to average over.
     """
     x, a, unit = _sample(mu)
-    images = action_matrices(rep, x.shape[1], elements=elements)
+    action = action_on(rep, x.shape[1], elements=elements)
     if width is None:
-        width = float(np.sqrt(2 * (a @ np.sum((x - images.mean(axis=0) @ (a @ x)) ** 2, axis=1)))) or 1.0
+        middle = action.apply(a @ x).mean(axis=0)
+        width = float(np.sqrt(2 * (a @ np.sum((x - middle) ** 2, axis=1)))) or 1.0
     else:
         width = width / unit
-    visits = len(images) if elements is None else len(images) ** 2
+    visits = len(action) if elements is None else len(action) ** 2
     refuse_hours("orbit_mmd_squared", 3e-9 * visits * len(a) ** 2, FEWER, force=force)
     if elements is not None:
-        given = together(x, a, *_orbit(x, a, images))
+        given = together(x, a, *_orbit(x, a, action))
         return squared_mmd(given, width / given.unit, block)
-    means = [kernel_mean(x, a, x @ turn.T, a, width, block) for turn in images]
+    means = [kernel_mean(x, a, action.pick(i).apply(x)[0], a, width, block) for i in range(len(action))]
     found = kernel_mean(x, a, x, a, width, block) - float(np.mean(means))
-    if not is_close(found, len(images) * len(a), len(a)):
+    if not is_close(found, len(action) * len(a), len(a)):
         return max(found, 0.0)
-    turned = (together(x, a, x @ turn.T, a) for turn in images)
+    turned = (together(x, a, action.pick(i).apply(x)[0], a) for i in range(len(action)))
     return float(np.mean([displaced_mmd(given, width / given.unit) for given in turned])) / 2
 
 
@@ -187,10 +190,9 @@ def _travel(angle: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
 def _parts(mu: TracedLaw, rep) -> tuple[Array, Array, Array]:
     """A unit of length, and in it the mean squares of z − Pz and of z."""
     mu = mu if isinstance(mu, Cloud) else uniform(mu)
-    off = np.eye(mu.p) - projector_matrix(rep, mu.p)
     power = jnp.frexp(jax.lax.stop_gradient(jnp.max(jnp.abs(mu.atoms))))[1] - 1
     seen = Cloud(jnp.ldexp(mu.atoms, -power), mu.weights)
-    rest = seen.push(off)
+    rest = Cloud(projection_on(rep, mu.p).rest(seen.atoms), mu.weights)
     return jnp.ldexp(jnp.ones((), mu.atoms.dtype), power), rest.second_moment(), seen.second_moment()
 
 
@@ -201,22 +203,24 @@ def _sample(mu: Law) -> tuple[Float[np.ndarray, "n p"], Float[np.ndarray, " n"],
     return x / unit, a, unit
 
 
-def _orbit(x, a, images):
-    refuse_orbit(len(x), x.shape[1], len(images))
-    return np.concatenate([x @ turn.T for turn in images]), np.tile(a, len(images)) / len(images)
+def _orbit(x, a, action: Action):
+    refuse_orbit(len(x), x.shape[1], len(action))
+    return action.apply(x).reshape(-1, x.shape[1]), np.tile(a, len(action)) / len(action)
 
 
-def _half_largest(key: PRNGKeyArray | Array, given: Pair, images, projections: int) -> dict[str, float]:
+def _half_largest(key: PRNGKeyArray | Array, given: Pair, action: Action, projections: int) -> dict[str, float]:
     """½ max_h of lower bounds on d_h: mu^G is as far from M_h#mu as from mu, so d_h ≤ 2 W2(mu, mu^G)."""
     n = len(given.a)
-    turns = {_name(turn): given.y[n * k : n * (k + 1)] for k, turn in enumerate(images) if k}
+    turns = {name: given.y[n * k : n * (k + 1)] for k, name in enumerate(_names(action)) if k}
     found = [lower_bounds(key, given._replace(y=y, b=given.a), projections=projections) for y in turns.values()]
     return {f"half of {rule}": max(one[rule] for one in found) / 2 for rule in (found[0] if found else {})}
 
 
-def _name(turn: np.ndarray) -> bytes:
-    """The same bytes for a matrix and for its inverse: they move the cloud equally far."""
-    return min((np.round(one, 9) + 0.0).tobytes() for one in (turn, turn.T))
+def _names(action: Action) -> list[bytes]:
+    """For each element the same bytes as for its inverse: they move the cloud equally far."""
+    z = np.random.default_rng(20240531).standard_normal(action.dim)
+    there, back = (np.round(one.apply(z), 9) + 0.0 for one in (action, action.inverse))
+    return [min(one.tobytes() for one in pair) for pair in zip(there, back, strict=True)]
 
 
 def _speed(rep: Rep | Projector, p: int) -> Float[np.ndarray, "p p"]:

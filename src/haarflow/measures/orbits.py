@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from haarflow.algebra.acting import Action
 from haarflow.errors import Refusal
 
 
@@ -25,12 +26,12 @@ class Orbits:
 def orbits(
     points: Float[np.ndarray, "n k"],
     weights: Float[np.ndarray, " n"],
-    matrices: Float[np.ndarray, "g k k"],
+    action: Action,
     *,
     owner: str,
     tolerance: float = 1e-9,
 ) -> Orbits:
-    """The orbits of weighted points that are closed under the matrices; a refusal where they are not.
+    """The orbits of weighted points that are closed under all elements of a group; a refusal where they are not.
 
     Points nearer than the tolerance, relative to the largest coordinate, are one point.
     """
@@ -39,7 +40,7 @@ def orbits(
     from scipy.spatial import KDTree
 
     slack, tree = tolerance * max(np.abs(points).max(), 1e-300), KDTree(points)
-    images = np.einsum("gij,nj->gni", matrices, points)
+    images = np.asarray(action.apply(points))
     gaps, nearest = tree.query(images.reshape(-1, points.shape[1]))
     if (gaps > slack).any():
         _refuse_open(owner, float(gaps.max()), int(np.argmax(gaps)) % len(points))
@@ -47,14 +48,14 @@ def orbits(
     pairs = tree.query_pairs(slack, output_type="ndarray").reshape(-1, 2)
     joined = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(points), len(points)))
     places, place = connected_components(joined, directed=False)
-    at = place[nearest].reshape(len(matrices), -1)
+    at = place[nearest].reshape(len(action), -1)
     steps = coo_array((np.ones(at.size), (np.tile(place, len(at)), at.ravel())), shape=(places, places))
     count, orbit_of_place = connected_components(steps, directed=False)
     orbit = orbit_of_place[place]
     _, first = np.unique(orbit, return_index=True)
     _check_masses(owner, np.bincount(place, weights), orbit_of_place)
     element_at = np.zeros(places, int)
-    for g in reversed(range(len(matrices))):
+    for g in reversed(range(len(action))):
         element_at[at[g, first]] = g
     mass = np.bincount(orbit, weights, count)
     return Orbits(first, mass, orbit, element_at[place], weights / np.where(mass > 0, mass, 1)[orbit])
