@@ -57,6 +57,12 @@ class Augmented(Data):
         tables = self.tables and (self.tables[0], jnp.tile(jnp.eye(c), (len(self.tables[0]), 1, 1)))
         return Augmented(data, self.on_x, trivial(self.on_x.group, c), tables)
 
+    def one_per_orbit(self, on_x, on_y):
+        if self.tables is None:
+            return super().one_per_orbit(on_x, on_y)
+        same_elements(self.tables, on_x, on_y)
+        return self.data, None
+
     @classmethod
     def examples(cls):
         plain, (on_x, on_y) = Sample.examples()[1], (natural(Cyclic(2)), trivial(Cyclic(2)))
@@ -96,6 +102,18 @@ def tables(owner: str, on_x: Rep, on_y: Rep, elements=None) -> tuple[Float[Array
         jnp.asarray(action_matrices(on_x, on_x.dim, elements=elements)),
         jnp.asarray(action_matrices(on_y, on_y.dim, elements=elements)),
     )
+
+
+def same_elements(given: tuple[Float[Array, "g d d"], Float[Array, "g c c"]], on_x: Rep, on_y: Rep) -> bool:
+    """True, where an average or an augmentation is over the whole group of these representations; else a sentence."""
+    expected = action_matrices(on_x, on_x.dim), action_matrices(on_y, on_y.dim)
+    for table, wanted in zip(given, expected, strict=True):
+        if table.shape != wanted.shape or not np.allclose(np.asarray(table), wanted, atol=1e-6):
+            raise Refusal(
+                f"Orbits are folded by the group that averages or augments; got {len(table)} elements there and "
+                f"{len(wanted)} of {type(on_x.group).__name__} here. Give the same on_x and on_y to both."
+            )
+    return True
 
 
 def _refuse_unless_acting(owner: str, data: Data, on_x: Rep, on_y: Rep):
@@ -149,6 +167,9 @@ class Averaged(Wrapped):
             return settled(moved(self.on_y, answer(folded(self.on_y, everywhere))) / len(self.on_y))
 
         return blocks.feedback(self.unit, weights, thetas, self._images(xs), spread)
+
+    def proves_equivariant(self, on_x, on_y):
+        return same_elements((self.on_x, self.on_y), on_x, on_y)
 
     @classmethod
     def examples(cls):
