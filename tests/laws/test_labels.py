@@ -11,8 +11,7 @@ from haarflow.algebra.groups import Cyclic
 from haarflow.algebra.reps import natural, trivial
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample, Stream, TwoGaussians, folds
-from haarflow.learning.deep import Deep
-from haarflow.learning.losses import LOSSES
+from haarflow.learning.losses import losses
 from haarflow.learning.risks import Risk
 from haarflow.learning.symmetry import augment, close
 from haarflow.measures.clouds import uniform
@@ -60,7 +59,7 @@ TWO = {
 
 
 @pytest.mark.parametrize("form", TWO)
-@pytest.mark.parametrize("loss", ["logistic", "exponential"])
+@pytest.mark.parametrize("loss", ["logistic", "exponential", "hinge"])
 def test_two_classes_in_every_form_are_signs(loss, form):
     np.testing.assert_allclose(value(loss, TWO[form]), value(loss, TWO["signs"]), rtol=1e-6)
 
@@ -112,7 +111,7 @@ def test_labels_of_augmented_data_are_those_of_the_loss():
 def test_deep_risks_have_the_same_labels():
     sample, mu = Sample(XS, INDEX), uniform(DRAW.normal(size=(3, 4)))
     unit = Perceptron(2, 1, "tanh")
-    deep = Deep(Residual((unit,)), sample, "logistic")
+    deep = Risk(Residual((unit,)), sample, "logistic")
     np.testing.assert_allclose(deep(mu), Risk(unit, sample, "logistic")(mu), rtol=1e-13)
 
 
@@ -150,12 +149,7 @@ def test_labels_of_another_kind_are_refused(case):
         value(loss, ys, outputs)
 
 
-def test_the_old_name_of_a_loss_is_refused_with_the_new_one():
-    with pytest.raises(Refusal, match=r"got 'absolute', which stood for √\(1 \+ e²\) − 1. Write 'pseudo-huber'."):
-        value("absolute", INDEX)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", losses())
 def test_what_a_rule_gives_it_leaves_alone(loss):
     outputs = 2 if loss == "cross-entropy" else 1
     once = Risk(Perceptron(2, outputs), Sample(XS, INDEX), loss).data

@@ -8,8 +8,8 @@ import pytest
 from haarflow.algebra.groups import Symmetric
 from haarflow.algebra.reps import natural, trivial
 from haarflow.errors import Refusal
+from haarflow.learning.averaging import average_network
 from haarflow.learning.data import Sample
-from haarflow.learning.deep import Deep, average_network
 from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.residual import Residual
@@ -38,7 +38,7 @@ def test_a_residual_network_of_one_layer_is_a_network_and_its_risk_the_risk():
     unit = Dense(2, 2, "tanh")
     xs = DRAW.normal(size=(5, 2))
     sample, mu = Sample(xs, np.sin(xs)), cloud(p=4)
-    deep, plain = Deep(Residual((unit,)), sample), Risk(unit, sample)
+    deep, plain = Risk(Residual((unit,)), sample), Risk(unit, sample)
     np.testing.assert_allclose(deep(mu), plain(mu), rtol=1e-13)
     for found, known in zip(deep.variation(mu), plain.variation(mu), strict=True):
         np.testing.assert_allclose(found, known, rtol=1e-11)
@@ -47,7 +47,7 @@ def test_a_residual_network_of_one_layer_is_a_network_and_its_risk_the_risk():
 def test_the_velocity_of_one_particle_is_the_gradient_of_its_loss():
     model = Residual((Dense(1, 1, "tanh"), Dense(1, 1, "tanh")))
     a, b, x, y = 0.7, -0.4, 1.3, 0.5
-    deep = Deep(model, Sample(np.array([[x]]), np.array([[y]])))
+    deep = Risk(model, Sample(np.array([[x]]), np.array([[y]])))
     h = x + np.tanh(a * x)
     f = np.tanh(b * h)
     outer = (f - y) * (1 - f**2)
@@ -85,7 +85,7 @@ def test_a_draw_keeps_the_loss_and_finds_the_batch():
     sample, mu, key = Sample(xs, np.sin(xs[:, :2]), 2), cloud(), jax.random.key(1)
     drawn = Sample(*sample.batch(key))
     for loss in ("square", "pseudo-huber"):
-        found, known = Deep(MODEL, sample, loss).sample(key)(mu), Deep(MODEL, drawn, loss)(mu)
+        found, known = Risk(MODEL, sample, loss).sample(key)(mu), Risk(MODEL, drawn, loss)(mu)
         np.testing.assert_allclose(found, known, rtol=1e-14)
 
 
@@ -99,22 +99,22 @@ def test_layers_and_particles_that_do_not_fit_are_refused():
     with pytest.raises(Refusal, match=r"has 22 numbers, those of all layers; got atoms in R\^4"):
         MODEL(cloud(p=4), jnp.ones((1, 3)))
     batches = Sample(np.ones((5, 3)), np.ones((5, 2)), 2)
-    with pytest.raises(Refusal, match="A Deep risk has an exact value over a whole Sample only"):
-        Deep(MODEL, batches)(cloud())
+    with pytest.raises(Refusal, match="A Risk has an exact value over a whole Sample only"):
+        Risk(MODEL, batches)(cloud())
 
 
 def test_what_is_no_network_and_what_does_not_fit_it_is_refused():
     unit, sample = Dense(3, 2), Sample(np.ones((5, 3)), np.ones((5, 1)))
-    with pytest.raises(Refusal, match=r"A Deep risk takes a network\(cloud, xs\).*got Dense.*write Risk\(unit, data\)"):
-        Deep(unit, sample)
+    with pytest.raises(Refusal, match=r"got a Residual, which is the mean of none. Write Risk\(unit, data\)"):
+        _ = Risk(MODEL, Sample(np.ones((5, 3)), np.ones((5, 2)))).unit
     with pytest.raises(Refusal, match=r"got outputs in R\^2 and labels in R\^1"):
-        Deep(MODEL, sample)
+        Risk(MODEL, sample)
     with pytest.raises(Refusal, match=r"got outputs \(5, 2\) and labels \(5, 1\)"):
-        Deep(lambda cloud, xs: MODEL(cloud, xs), sample)(cloud())
+        Risk(lambda cloud, xs: MODEL(cloud, xs), sample)(cloud())
     with pytest.raises(Refusal, match=r"got a Residual of inputs in R\^3 and data with inputs in R\^2"):
-        Deep(MODEL, Sample(np.ones((5, 2)), np.ones((5, 2))))
-    with pytest.raises(Refusal, match=r"average_network takes a network.*write average\(unit, on_x, on_y\)"):
-        average_network(unit, S3, trivial(S3.group, 2))
+        Risk(MODEL, Sample(np.ones((5, 2)), np.ones((5, 2))))
+    with pytest.raises(Refusal, match=r"A Dense from R\^3 to R\^2 needs representations of those sizes"):
+        average_network(unit, S3, S3)
     with pytest.raises(Refusal, match="average_network takes representations of one group"):
         average_network(MODEL, S3, trivial(Symmetric(2), 2))
     with pytest.raises(Refusal, match="got on_y of size 3 and outputs of size 2"):

@@ -11,10 +11,13 @@ from haarflow.algebra.groups import Cyclic, Rotations
 from haarflow.algebra.reps import natural, trivial
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
+from haarflow.learning.functionals import Functional, Penalty
 from haarflow.learning.optima import optimum, orbit_labels
-from haarflow.learning.risks import Penalty, Risk
+from haarflow.learning.risks import Risk
 from haarflow.learning.sphere import ReluRisk
-from haarflow.measures.clouds import uniform
+from haarflow.measures.clouds import Cloud, uniform
+from haarflow.members import members
+from haarflow.models.residual import Residual
 from haarflow.models.units import Custom, Dense, Perceptron, Quadratic, network
 
 DRAW = np.random.default_rng(3)
@@ -141,12 +144,66 @@ def test_many_penalties_are_one():
     np.testing.assert_allclose(many.cloud.weights, one.cloud.weights, atol=1e-6)
 
 
+def test_square_risks_are_added():
+    """Of two risks on the same atoms: the risk on both samples together; and against a teacher, by its value."""
+    (one, atoms), other = problem(), problem("square")[0]
+    together = Sample(*(np.concatenate([getattr(r.data, rows) for r in (one, other)]) for rows in ("xs", "ys")))
+    best = optimum(one + Risk(one.unit, other.data) + Penalty(0.1), atoms)
+    both = optimum(Risk(one.unit, together, "square") + Penalty(0.1), atoms)
+    np.testing.assert_allclose(best.cloud.weights, both.cloud.weights, atol=1e-7)
+    mixed = one + ReluRisk(uniform(np.ones((1, 4)))) + other
+    best = optimum(mixed, atoms)
+    np.testing.assert_allclose(best.value, mixed(best.cloud), rtol=1e-10)
+    assert np.ptp(mixed.variation(best.cloud).potential[np.asarray(best.cloud.weights) > 1e-5]) < 1e-6
+
+
+def asked(functional, atoms):
+    """The form of a functional; None where it refuses in the words of an optimum."""
+    try:
+        return functional.quadratic_form(jnp.asarray(atoms))
+    except Refusal as refusal:
+        if not str(refusal).startswith("An optimum is that of"):
+            raise
+        return None
+
+
+@pytest.mark.parametrize("functional", members(Functional), ids=lambda one: type(one).__name__)
+def test_a_quadratic_form_is_the_functional_of_the_weights(functional):
+    """Up to a constant, at random weights; a functional that has none says so."""
+    atoms = np.random.default_rng(0).normal(size=(5, 4))
+    form = asked(functional, atoms)
+    if form is None:
+        assert type(functional).__name__ in ("Bowl", "Pairwise", "QuadraticRisk", "Risk")
+        return
+    shares = np.random.default_rng(1).dirichlet(np.ones(5), size=4)
+    gaps = [float(functional(Cloud(atoms, share))) - form.value(share) for share in shares]
+    np.testing.assert_allclose(gaps, gaps[0], atol=1e-12)
+    potential = functional.variation(Cloud(atoms, shares[0])).potential
+    off = form.slope(shares[0]) - np.asarray(potential)
+    np.testing.assert_allclose(off, off[0], atol=1e-12)
+
+
+class Lonely(Functional):
+    """A functional that answers nothing but its value."""
+
+    def __call__(self, cloud):
+        return jnp.sum(cloud.weights**2)
+
+    @classmethod
+    def examples(cls):
+        return []
+
+
 def test_what_has_no_convex_program_is_refused():
     risk, atoms = problem("pseudo-huber")
-    with pytest.raises(Refusal, match=r"plus penalties; got Risk \+ ReluRisk\. Write Risk\("):
-        optimum(problem()[0] + ReluRisk(uniform(np.ones((1, 4)))), atoms)
-    with pytest.raises(Refusal, match=r"one Risk with a square loss, plus penalties; got Risk\. Write Risk\("):
+    with pytest.raises(
+        Refusal, match=r"a Risk with a square loss, plus penalties; got the loss 'pseudo-huber'\. Write"
+    ):
         optimum(risk, atoms)
+    with pytest.raises(Refusal, match=r"linear in its cloud, such as the mean of a unit; got a Residual\. Write Risk"):
+        optimum(Risk(Residual((risk.unit,)), risk.data, "square"), atoms)
+    with pytest.raises(Refusal, match="say so by `quadratic_form`; got a Lonely, which does not. Write Risk"):
+        optimum(problem()[0] + Lonely(), atoms)
     with pytest.raises(Refusal, match="got Penalty"):
         optimum(Penalty(1.0), atoms)
     batches = Risk(Perceptron(2), Sample(np.ones((5, 2)), np.ones((5, 1)), size=2))

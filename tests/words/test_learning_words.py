@@ -11,8 +11,8 @@ import haarflow as hf
 from haarflow.algebra.groups import Cyclic, SpecialOrthogonal, Symmetric
 from haarflow.algebra.reps import natural, trivial
 from haarflow.errors import Refusal
+from haarflow.learning.averaging import average_network
 from haarflow.learning.data import Sample
-from haarflow.learning.deep import average_network
 from haarflow.learning.symmetry import asymmetry, augment, average, close, symmetrise
 from haarflow.measures.clouds import stack, uniform
 from haarflow.models.residual import Residual
@@ -88,9 +88,15 @@ def law(key, size):
 
 
 SENTENCES = [
-    (lambda: house.Risk("unit", SAMPLE), "A Risk's unit is an? Unit; got 'unit'. Write Dense"),
+    (
+        lambda: house.Risk("unit", SAMPLE),
+        "A Risk's network is a Network; got 'unit'. Write a unit such as",
+    ),
     (lambda: house.Risk(UNIT, "data"), r"A Risk's data is a Data; got 'data'. Write Sample\(xs, ys\)"),
-    (lambda: house.Risk(UNIT, SAMPLE, 3), "A Risk's loss is a word in quotes; got 3"),
+    (
+        lambda: house.Risk(UNIT, SAMPLE, 3),
+        "A Risk's loss is a Loss; got 3. Write 'half-square', .*or a function of",
+    ),
     (
         lambda: house.Risk(Dense(3, 2), SAMPLE),
         r"a Dense of inputs in R\^3 and data with inputs in R\^2. Write a unit w",
@@ -170,7 +176,8 @@ SENTENCES = [
         lambda: house.Custom(lambda t, x: t, 2, 2, 2, SWAP),
         "declares its action as a function of on_x and on_y; got the",
     ),
-    (lambda: house.Deep(house.Penalty(1), SAMPLE), "A Deep risk takes a network.*; got Penalty"),
+    (lambda: house.Risk(house.Penalty(1), SAMPLE), "A Risk's network is .*; got a Penalty"),
+    (lambda: house.Risk(Dense, SAMPLE), "A Risk's network is .*; got the class Dense itself"),
     (lambda: house.average(UNIT, SHIFT, SHIFT), "needs representations of those sizes; got on_x of size 3"),
     (lambda: house.symmetrise(3, SWAP, SWAP), "symmetrise's function is a function; got 3"),
     (
@@ -193,8 +200,12 @@ SENTENCES = [
     (lambda: house.feature_kernel(UNIT, CLOUD, np.ones((2, 3))), r"takes inputs of shape \(b, 2\); got \(2, 3\)"),
     (lambda: house.tangent_kernel(Dense(2, 1), uniform([[1, 2]]), XS, np.ones(2)), r"\(b, 2\); got \(2,\)"),
     (lambda: house.Linearised(UNIT).anchored(uniform([[1.0]])), r"A Dense has 4 parameters; got atoms in R\^1"),
-    (lambda: house.Deep(Residual((UNIT,)), SAMPLE, "absolute"), "Write 'pseudo-huber'"),
-    (lambda: house.Deep(3, SAMPLE), "A Deep's network is a function; got 3"),
+    (lambda: house.Risk(UNIT, SAMPLE, "hinges"), "A Risk's loss is one of .*, or a function; got 'hinges'"),
+    (lambda: house.Risk(UNIT, SAMPLE, jnp.subtract), r"each of 2 numbers, to one real number; got \(2,\) of float"),
+    (lambda: house.Risk(UNIT, SAMPLE, lambda f: f), "to one real number; got an error, .* takes 1 positional arg"),
+    (lambda: house.Huber(0), "A Huber's delta is a finite number > 0; got 0"),
+    (lambda: house.Risk(lambda cloud, xs: xs[:1], SAMPLE)(CLOUD), r"to outputs \(b, c\); got \(1, 2\) of float"),
+    (lambda: house.Risk(lambda cloud, xs: None, SAMPLE)(CLOUD), r"to outputs \(b, c\); got a NoneType"),
     (lambda: house.optimum(house.Risk(UNIT, SAMPLE), np.ones((2, 3))), r"has 4 parameters; got atoms in R\^3"),
 ]
 

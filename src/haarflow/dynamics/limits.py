@@ -135,9 +135,9 @@ class Pair(eqx.Module):
 @door
 def pairwise(risk: Risk) -> Pairwise:
     """A half square risk over a whole sample, written as the energy of particles and pairs that it is."""
-    if risk.loss != "half-square" or not isinstance(risk.data, Sample) or risk.data.size is not None:
+    if risk.loss.square != 0.5 or not isinstance(risk.data, Sample) or risk.data.size is not None:
         raise Refusal(
-            f"A pairwise energy is a half-square Risk over a whole Sample; got the loss {risk.loss} over "
+            f"A pairwise energy is a half-square Risk over a whole Sample; got the loss {risk.loss.called} over "
             f"{type(risk.data).__name__}. Write Risk(unit, Sample(xs, ys))."
         )
     constant = jnp.mean(jnp.sum(risk.data.ys**2, axis=1)) / 2

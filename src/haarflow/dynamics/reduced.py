@@ -231,9 +231,9 @@ def best_norm(
     """
     from scipy.optimize import minimize_scalar
 
-    if risk.unit.dim != 1 or not low < high:
+    if risk.dim != 1 or not low < high:
         raise Refusal(
-            f"The best norm of a law of norms in R^1 lies between low < high; got a unit in R^{risk.unit.dim}, "
+            f"The best norm of a law of norms in R^1 lies between low < high; got a unit in R^{risk.dim}, "
             f"low={low:g} and high={high:g}. Write best_norm(radial_risk(0.2))."
         )
     grid = np.geomspace(low, high, places)

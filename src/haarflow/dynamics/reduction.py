@@ -14,9 +14,7 @@ from haarflow.algebra.reps import Rep
 from haarflow.doors import door
 from haarflow.dynamics.fields import Descend, Field
 from haarflow.errors import Refusal
-from haarflow.learning.folding import fold_closed
-from haarflow.learning.risks import Functional, Risk
-from haarflow.learning.symmetry import Averaged
+from haarflow.learning.folding import refuse_unless_finite
 from haarflow.measures.actions import action_on
 from haarflow.measures.clouds import Cloud
 from haarflow.measures.orbits import Orbits, orbits
@@ -52,34 +50,21 @@ def reduce(field: Field, cloud: Cloud, on_x: Rep, on_y: Rep) -> Reduced:
             f"reduce knows the descent of a functional; got a {type(field).__name__}. Write reduce(Descend(risk), ...)."
         )
     refuse_unless_cloud("reduce", cloud)
-    action = _action(field.functional, on_x, on_y)
+    refuse_unless_finite(on_x, on_y)
+    action = field.functional.action(on_x, on_y)
+    if action is None:
+        raise Refusal(
+            "reduce moves the particles as a part of the functional says, such as a Risk; got a functional without "
+            "one. Add a Risk."
+        )
     atoms, weights = np.asarray(cloud.atoms, float), np.asarray(cloud.weights, float)
     slack = 1e-9 if cloud.atoms.dtype == jnp.float64 else 1e-4
     found = orbits(atoms, weights, action_on(action, cloud.p), owner="A Cloud", tolerance=slack)
     mass = jnp.asarray(found.mass / found.mass.sum(), cloud.weights.dtype)
-    functional = fold_closed(field.functional, on_x, on_y, action)
+    functional = field.functional.by_orbits(on_x, on_y, action)
     return Reduced(
         Descend(functional, transport=field.transport, growth=field.growth),
         Cloud(cloud.atoms[found.first], mass),
         action,
         found,
     )
-
-
-def _action(functional: Functional, on_x: Rep, on_y: Rep) -> Rep:
-    """The action on the parameters of the risks' units, which are the particles."""
-    risks = [part for part in functional.parts if isinstance(part, Risk)]
-    units = [risk.unit.unit if isinstance(risk.unit, Averaged) else risk.unit for risk in risks]
-    if not units:
-        raise Refusal("reduce moves the particles of a Risk's unit; got a functional without one. Add a Risk.")
-    actions = [unit.action(on_x, on_y) for unit in units]
-    if any(not _alike(actions[0], other) for other in actions[1:]):
-        raise Refusal(
-            "reduce moves particles on which the units of all risks act alike; got "
-            f"{' and '.join(type(unit).__name__ for unit in units)} that do not. Write risks of one unit."
-        )
-    return actions[0]
-
-
-def _alike(one: Rep, other: Rep) -> bool:
-    return one.dim == other.dim and one.action().agrees(other.action())

@@ -18,13 +18,13 @@ from haarflow.dynamics.reduced import best_norm, radial_risk, reduced_risk, redu
 from haarflow.dynamics.schemes import Adaptive, Euler, Heun
 from haarflow.experiments import _reduced as panels
 from haarflow.experiments._students import neuron, one_neuron, unit_vectors
-from haarflow.learning.data import Teacher, TwoGaussians
+from haarflow.learning.data import Sample, Teacher, TwoGaussians
 from haarflow.learning.optima import optimum
-from haarflow.learning.risks import LOSSES, Penalty, Risk
+from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.sphere import ReluRisk, known_and_rest
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
-from haarflow.models.units import Dense, network
+from haarflow.models.units import Dense
 from haarflow.runs.experiment import Count, Experiment, Horizon, Positive, Step, below, between
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import slope
@@ -247,7 +247,7 @@ class Reduced(Experiment):
                 key=key,
                 dt=self.dt,
                 steps=steps,
-                probes={"risk": HeldOut(unit, xs, ys)},
+                probes={"risk": Risk(unit, Sample(xs, ys), "square")},
                 every=every,
                 progress=False,
             )
@@ -394,18 +394,6 @@ class FirstLaw(eqx.Module):
     def __call__(self, cloud: Cloud) -> Float[Array, "n 3"]:
         """The particles in three numbers."""
         return known_and_rest(cloud.atoms, jnp.eye(self.d)[:, :1])
-
-
-class HeldOut(eqx.Module):
-    """The mean square loss on held-out inputs."""
-
-    unit: Dense
-    xs: Float[Array, "b d"]
-    ys: Float[Array, "b 1"]
-
-    def __call__(self, cloud: Cloud) -> Float[Array, ""]:
-        """Its value for one cloud."""
-        return jnp.mean(jax.vmap(LOSSES["square"])(network(self.unit, cloud, self.xs), self.ys))
 
 
 def _starts(draw: np.random.Generator, shape: tuple[int, ...], d: int) -> np.ndarray:

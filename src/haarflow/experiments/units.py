@@ -17,9 +17,9 @@ from haarflow.dynamics.schemes import Euler
 from haarflow.experiments import _training as training
 from haarflow.experiments._identities import QUICK_TO_COMPILE
 from haarflow.experiments._units import permuted_hidden
+from haarflow.learning.averaging import average_network
 from haarflow.learning.data import Sample
-from haarflow.learning.deep import Deep, average_network
-from haarflow.learning.risks import Penalty
+from haarflow.learning.risks import Penalty, Risk
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.residual import Residual
@@ -48,7 +48,7 @@ def model(name: str) -> Model:
     if name == "residual":
         deep = Residual((Dense(3, 3, "tanh"), Dense(3, 3, "tanh"), Dense(3, 3, "tanh")))
         mean = average_network(deep, ON, ON)
-        task = training.Task(lambda data: Deep(deep, data), lambda data: Deep(mean, data), ON, ON, deep.action(ON, ON))
+        task = training.Task(lambda data: Risk(deep, data), lambda data: Risk(mean, data), ON, ON, deep.action(ON, ON))
         return Model(deep, task)
     units: dict[str, Unit] = {
         "two-layer, hidden still": TwoLayer(3, 4, 3, "tanh"),

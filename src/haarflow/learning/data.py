@@ -13,11 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from haarflow.algebra.reps import Rep
 from haarflow.doors import Count, NonNegativeLeaf, door
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
-from haarflow.learning.losses import Labels, fitting, loss_named, reals
+from haarflow.learning.labels import Labels
+from haarflow.learning.losses import Loss
+from haarflow.measures.actions import action_on
 from haarflow.measures.clouds import Cloud, uniform
+from haarflow.measures.orbits import orbits
 from haarflow.models.fits import refuse_unless_particles, shapes_of
 from haarflow.models.units import Dense, Unit, network
 from haarflow.values import leaf, numbers, refuse_unless_affordable, whole
@@ -52,20 +56,27 @@ class Data(eqx.Module):
         got = " and ".join(map(str, shapes)) or type(found).__name__
         raise Refusal(f"{rule}; got {got}. For scalar outputs write ys[:, None].")
 
-    def labelled(self, loss: str, outputs: int | None) -> "Data":
+    def labelled(self, loss: Loss, outputs: int | None) -> "Data":
         """These data with labels as the loss takes them: where labels are drawn, they must be drawn so."""
         shape = self.shapes()[1]
-        fitting(loss, Labels(jax.ShapeDtypeStruct(shape, float)), outputs)
-        if loss_named(loss).rule is not reals:
+        loss.fitting(Labels(jax.ShapeDtypeStruct(shape, float)), outputs)
+        if loss.labels != "reals":
             keys = jax.random.split(jax.random.key(0), -(-_LOOK // shape[0]))
             ys = jax.vmap(lambda key: self.batch(key)[1])(keys).reshape(-1, shape[1])
-            if fitting(loss, Labels(ys), outputs) is not ys:
+            if loss.fitting(Labels(ys), outputs) is not ys:
                 raise Refusal(
-                    f"Labels that are drawn are drawn as the loss {loss!r} takes them; got "
+                    f"Labels that are drawn are drawn as the loss {loss.called} takes them; got "
                     f"{', '.join(f'{value:g}' for value in np.unique(ys)[:4])}. "
-                    f"Write {loss_named(loss).labels} in the law, or take a Sample."
+                    f"Write {loss.wanted} in the law, or take a Sample."
                 )
         return self
+
+    def one_per_orbit(self, on_x: Rep, on_y: Rep) -> "tuple[Data, Float[Array, 'm'] | None]":
+        """One pair of each orbit and what the orbits weigh; None where every pair that is drawn weighs the same."""
+        raise Refusal(
+            "Folded data is closed at every step: a whole Sample, or an exact augmentation; got a "
+            f"{type(self).__name__} that draws. Write augment(data, on_x, on_y, exact=True)."
+        )
 
 
 class Sample(Data):
@@ -103,8 +114,17 @@ class Sample(Data):
         return (rows, self.xs.shape[1]), (rows, self.ys.shape[1])
 
     def labelled(self, loss, outputs):
-        ys = fitting(loss, Labels(self.ys, self.classes), outputs)
+        ys = loss.fitting(Labels(self.ys, self.classes), outputs)
         return self if ys is self.ys else self.holding(self.xs, ys)
+
+    def one_per_orbit(self, on_x, on_y):
+        if self.size is not None:
+            return super().one_per_orbit(on_x, on_y)
+        pairs = np.concatenate([_sized(self.xs), _sized(self.ys)], axis=1)
+        weights, action = np.full(len(pairs), 1 / len(pairs)), action_on(on_x + on_y, pairs.shape[1])
+        slack = 1e-9 if self.xs.dtype == jnp.float64 else 1e-4
+        found = orbits(pairs, weights, action, owner="A Sample", tolerance=slack)
+        return self.holding(self.xs[found.first], self.ys[found.first]), jnp.asarray(found.mass, self.ys.dtype)
 
     def holding(self, xs: Float[Array, "m d"], ys: Float[Array, "m c"]) -> "Sample":
         """The same sample with other pairs in it."""
@@ -114,6 +134,12 @@ class Sample(Data):
     def examples(cls):
         xs = jnp.arange(10.0).reshape(5, 2) / 7
         return [cls(xs, jnp.sin(xs)), cls(xs, xs[:, :1], size=3)]
+
+
+def _sized(rows) -> Float[np.ndarray, "m k"]:
+    """The rows in units of their largest entry, so that pairs coincide where both of their parts do."""
+    rows = np.asarray(rows, float)
+    return rows / max(np.abs(rows).max(), 1e-300)
 
 
 def _labels(ys: Any) -> tuple[Array, tuple[str, ...]]:

@@ -1,138 +1,255 @@
-"""Losses: what an output costs against a label, and which labels each of them takes.
+"""Losses: what an output costs against a label. A loss is a short class, its name in quotes, or a plain function."""
 
-A rule turns the labels that people have into those of the loss, or refuses them; what it gives, it leaves alone. It
-reads the values where they are known, and the shape where they are traced.
-"""
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from haarflow.doors import Advised, PositiveLeaf, door
 from haarflow.errors import Refusal, one_of
+from haarflow.identity import by_value
+from haarflow.learning.labels import RULES, WORDS, Labels
+from haarflow.models.fits import shapes_of
+from haarflow.values import leaf
+
+LabelKind = Literal["reals", "signs", "probabilities"]
 
 
-@dataclass(frozen=True)
-class Labels:
-    """Labels ys (m, c), or their shape alone, and the names of the classes whose indicators they are, if they are."""
+class Loss(eqx.Module):
+    """What one output f (c,) costs against one label y (c,): a number, differentiable in f.
 
-    ys: Any
-    classes: tuple[str, ...] = ()
+    A member says which `labels` it takes; a Risk brings the labels that people have into that form, or refuses them.
+    With a `name`, it may be given by that name in quotes.
+    """
 
-    @property
-    def known(self) -> Float[np.ndarray, "m c"] | None:
-        """The values; None where there is a shape alone, where they are traced, or on another machine."""
-        here = isinstance(self.ys, jax.Array) and not isinstance(self.ys, Tracer) and self.ys.is_fully_addressable
-        return np.asarray(self.ys) if here else None
+    instead: ClassVar[str] = "Write 'half-square', for example, or a function of an output and a label."
 
+    name: ClassVar[str] = ""
+    """The short name; a loss without one is called after its class."""
 
-def reals(owner: str, labels: Labels, outputs: int | None) -> Any:
-    """As many real numbers as there are outputs."""
-    return _of_width(owner, labels.ys, outputs)
+    labels: ClassVar[LabelKind] = "reals"
+    """As many real numbers as outputs; a sign ±1 for each output; or a probability for each class."""
 
+    convex: ClassVar[bool] = False
+    """Whether it claims to be convex in f; then the risk of a mean of units is convex in the law."""
 
-def signs(owner: str, labels: Labels, outputs: int | None) -> Any:
-    """A sign ±1 for each output; 0 and 1 become −1 and 1, and so do the first and second of two classes."""
-    ys = labels.ys[:, 1:] if len(labels.classes) == 2 and outputs == 1 else labels.ys
-    found = Labels(_of_width(owner, ys, outputs)).known
-    if found is None or np.isin(found, (-1, 1)).all():
-        return ys
-    if np.isin(found, (0, 1)).all():
-        return 2 * ys - 1
-    seen = [f"{value:g}" for value in np.unique(found)]
-    raise Refusal(
-        f"{owner} takes labels -1 and 1, or 0 and 1; got {', '.join(seen[:4])}{', ...' * (len(seen) > 4)}. "
-        "Write jnp.where(ys > threshold, 1.0, -1.0), or a loss for real numbers such as 'half-square'."
-    )
+    square: ClassVar[float | None] = None
+    """The number k, where the loss is k |f − y|²: such risks are quadratic in the weights of a cloud."""
 
-
-def probabilities(owner: str, labels: Labels, outputs: int | None) -> Any:
-    """A probability for each class, an output for each class; indices 0, 1, ... become indicators, and so do signs."""
-    if outputs == 1:
-        raise Refusal(
-            f"{owner} compares two or more classes, one output for each; got one output, for which it is always 0. "
-            "Write a unit with as many outputs as classes, or 'logistic' for two classes and one output."
-        )
-    indices = labels.ys.shape[1] == 1 and not labels.classes
-    ys = _indicators(owner, labels, outputs) if indices else labels.ys
-    found = Labels(_of_width(owner, ys, outputs)).known
-    slack = 1e-6 if ys.dtype == jnp.float64 else 1e-4
-    if found is not None and not ((found >= 0).all() and (np.abs(found.sum(axis=1) - 1) <= slack).all()):
-        row = int(np.argmax((found < 0).any(axis=1) | (np.abs(found.sum(axis=1) - 1) > slack)))
-        raise Refusal(
-            f"{owner} takes a probability for each class, >= 0 and of sum one; got {found[row].tolist()} in row {row}. "
-            "Write class names, indices 0, 1, ..., or rows with a single one."
-        )
-    return ys
-
-
-def _indicators(owner: str, labels: Labels, outputs: int | None) -> Any:
-    """Indices as rows with a single one; the signs of two classes are their indices −1 and 1."""
-    found = labels.known
-    if found is None or outputs is None:
-        raise Refusal(
-            f"{owner} takes indices of classes in a Sample only, and for a unit; got one label in a row here. "
-            f"Write jax.nn.one_hot(labels, {outputs or 'classes'})."
-        )
-    signed = outputs == 2 and np.isin(found, (-1, 1)).all() and (found == -1).any()
-    index = (found[:, 0] + 1) / 2 if signed else found[:, 0]
-    if not np.isin(index, np.arange(outputs)).all():
-        raise Refusal(
-            f"{owner} takes class indices 0 to {outputs - 1} for {outputs} outputs; got "
-            f"{index[~np.isin(index, np.arange(outputs))][0]:g}. Write indices from 0 on, or class names."
-        )
-    return jax.nn.one_hot(jnp.asarray(index.astype(int)), outputs, dtype=labels.ys.dtype)
-
-
-def _of_width(owner: str, ys: Any, outputs: int | None) -> Any:
-    if outputs is not None and ys.shape[1] != outputs:
-        raise Refusal(
-            f"{owner} compares each output with a label of its own; got outputs in R^{outputs} and labels in "
-            f"R^{ys.shape[1]}. Write a unit with outputs={ys.shape[1]}, or labels of shape (m, {outputs})."
-        )
-    return ys
-
-
-@dataclass(frozen=True)
-class Loss:
-    """What one output f (c,) costs against one label y (c,), the rule for its labels, and what they are in words."""
-
-    score: Callable
-    rule: Callable = reals
-    labels: str = "real numbers"
-
+    @abstractmethod
     def __call__(self, f: Float[Array, "c"], y: Float[Array, "c"]) -> Float[Array, ""]:
         """The cost."""
-        return self.score(f, y)
+
+    @classmethod
+    @abstractmethod
+    def examples(cls) -> Sequence[tuple["Loss", Float[np.ndarray, "m c"]]]:
+        """Members for the laws, each with labels (m, c) that it takes."""
+
+    @property
+    def called(self) -> str:
+        """What it is called in a sentence, in quotes."""
+        return repr(self.name or type(self).__name__)
+
+    def fitting(self, labels: Labels, outputs: int | None) -> Any:
+        """The labels (m, c) as this loss takes them, for so many outputs if that is known; or a refusal."""
+        owner = f"The loss {self.called}"
+        ys = RULES[one_of("The labels of a loss", self.labels, RULES)](owner, labels, outputs)
+        rule = f"{owner} takes an output and a label, each of {ys.shape[1]} numbers, to one real number"
+        row, instead = jax.ShapeDtypeStruct(ys.shape[1:], jnp.zeros(()).dtype), "Write jnp.sum(...) of what it returns."
+        found = shapes_of(rule, instead, self.__call__, row, row)
+        if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.floating):
+            got = f"{found.shape} of {found.dtype}" if hasattr(found, "shape") else f"a {type(found).__name__}"
+            raise Refusal(f"{rule}; got {got}. {instead}")
+        return ys
+
+    @property
+    def wanted(self) -> str:
+        """The labels that it takes, in words."""
+        return WORDS[self.labels]
+
+    @classmethod
+    def welcome(cls, owner: str, value: Any) -> Any:
+        """What else may be given for a loss: its name, or a function of an output and a label."""
+        if isinstance(value, Loss):
+            return value
+        if isinstance(value, str):
+            return named(owner, value)
+        return CustomLoss(value) if callable(value) and not isinstance(value, type) else value
 
 
-_SIGNS = (signs, "labels -1 and 1")
-_PROBABILITIES = (probabilities, "a probability for each class")
-
-LOSSES: dict[str, Loss] = {
-    "half-square": Loss(lambda f, y: jnp.sum((f - y) ** 2) / 2),
-    "square": Loss(lambda f, y: jnp.sum((f - y) ** 2)),
-    "pseudo-huber": Loss(lambda f, y: jnp.sum(jnp.sqrt(1 + (f - y) ** 2) - 1)),
-    "logistic": Loss(lambda f, y: jnp.sum(jax.nn.softplus(-y * f)), *_SIGNS),
-    "exponential": Loss(lambda f, y: jnp.sum(jnp.exp(-y * f)), *_SIGNS),
-    "cross-entropy": Loss(lambda f, y: -jnp.sum(y * jax.nn.log_softmax(f)), *_PROBABILITIES),
-}
+def losses() -> dict[str, type[Loss]]:
+    """The classes of losses that have a name, by their names: the library's own and those that users have written."""
+    found, todo = {}, [Loss]
+    while todo:
+        cls = todo.pop()
+        todo += cls.__subclasses__()
+        if isinstance(cls.__dict__.get("name"), str) and cls.name:
+            found[cls.name] = cls
+    return dict(sorted(found.items()))
 
 
-def loss_named(name: str) -> Loss:
+def named(owner: str, name: str) -> Loss:
     """The loss of that name; the refusal lists them all."""
-    if name == "absolute":
-        raise Refusal(
-            "A loss is called what it is; got 'absolute', which stood for √(1 + e²) − 1. Write 'pseudo-huber'."
-        )
-    return LOSSES[one_of("A loss", name, LOSSES)]
+    known = losses()
+    if name not in known:
+        raise Advised(f"{owner} is one of {', '.join(known)}, or a function; got {name!r}. Write one of these.")
+    return known[name]()
 
 
-def fitting(loss: str, labels: Labels, outputs: int | None) -> Any:
-    """The labels as the loss of that name takes them, for so many outputs if that is known."""
-    return loss_named(loss).rule(f"The loss {loss!r}", labels, outputs)
+def _reals() -> Float[np.ndarray, "m c"]:
+    return np.array([[0.3, -1.2], [2.0, 0.1], [-0.4, 0.9]])
+
+
+def _signs() -> Float[np.ndarray, "m c"]:
+    return np.array([[1.0, -1.0], [-1.0, -1.0], [1.0, 1.0]])
+
+
+class HalfSquare(Loss):
+    """`|f − y|²/2`, the default: the conventions of this library are written for it."""
+
+    name, convex, square = "half-square", True, 0.5
+
+    def __call__(self, f, y):
+        return jnp.sum((f - y) ** 2) / 2
+
+    @classmethod
+    def examples(cls):
+        return [(cls(), _reals())]
+
+
+HALF_SQUARE = HalfSquare()
+
+
+class Square(Loss):
+    """`|f − y|²`."""
+
+    name, convex, square = "square", True, 1.0
+
+    def __call__(self, f, y):
+        return jnp.sum((f - y) ** 2)
+
+    @classmethod
+    def examples(cls):
+        return [(cls(), _reals())]
+
+
+class Absolute(Loss):
+    """`Σ |f − y|`, with the slope zero where f is y."""
+
+    name, convex = "absolute", True
+
+    def __call__(self, f, y):
+        return jnp.sum(jnp.abs(f - y))
+
+    @classmethod
+    def examples(cls):
+        return [(cls(), _reals())]
+
+
+@door
+class Huber(Loss):
+    """`Σ e²/2` where `|e| <= delta`, and `delta (|e| − delta/2)` beyond, for e = f − y."""
+
+    delta: PositiveLeaf = eqx.field(default=1.0, converter=leaf)
+
+    name, convex = "huber", True
+
+    def __call__(self, f, y):
+        size = jnp.abs(f - y)
+        near = jnp.minimum(size, self.delta)
+        return jnp.sum(near * (size - near / 2))
+
+    @classmethod
+    def examples(cls):
+        return [(cls(), _reals()), (cls(0.3), _reals())]
+
+
+@door
+class PseudoHuber(Loss):
+    """`Σ delta² (√(1 + (e/delta)²) − 1)` for e = f − y: a square near 0, an absolute value far away, smooth between."""
+
+    delta: PositiveLeaf = eqx.field(default=1.0, converter=leaf)
+
+    name, convex = "pseudo-huber", True
+
+    def __call__(self, f, y):
+        return jnp.sum(self.delta**2 * (jnp.sqrt(1 + ((f - y) / self.delta) ** 2) - 1))
+
+    @classmethod
+    def examples(cls):
+        return [(cls(), _reals()), (cls(0.4), _reals())]
+
+
+class Logistic(Loss):
+    """`Σ log(1 + e^{−yf})` for labels ±1."""
+
+    name, labels, convex = "logistic", "signs", True
+
+    def __call__(self, f, y):
+        return jnp.sum(jax.nn.softplus(-y * f))
+
+    @classmethod
+    def examples(cls):
+        return [(cls(), _signs())]
+
+
+class Exponential(Loss):
+    """`Σ e^{−yf}` for labels ±1."""
+
+    name, labels, convex = "exponential", "signs", True
+
+    def __call__(self, f, y):
+        return jnp.sum(jnp.exp(-y * f))
+
+    @classmethod
+    def examples(cls):
+        return [(cls(), _signs())]
+
+
+class Hinge(Loss):
+    """`Σ max(0, 1 − yf)` for labels ±1, with the slope zero at the corner."""
+
+    name, labels, convex = "hinge", "signs", True
+
+    def __call__(self, f, y):
+        return jnp.sum(jax.nn.relu(1 - y * f))
+
+    @classmethod
+    def examples(cls):
+        return [(cls(), _signs())]
+
+
+class CrossEntropy(Loss):
+    """`−Σ y log softmax(f)`, an output for each class."""
+
+    name, labels, convex = "cross-entropy", "probabilities", True
+
+    def __call__(self, f, y):
+        return -jnp.sum(y * jax.nn.log_softmax(f))
+
+    @classmethod
+    def examples(cls):
+        return [(cls(), np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.2, 0.5, 0.3]]))]
+
+
+@door
+class CustomLoss(Loss):
+    """A user's own `function(output, label) -> number` on real labels; a Risk makes one of a plain function."""
+
+    function: Callable = eqx.field(converter=by_value)
+
+    @property
+    def called(self):
+        return repr(getattr(self.function, "__name__", type(self.function).__name__))
+
+    def __call__(self, f, y):
+        return self.function(f, y)
+
+    @classmethod
+    def examples(cls):
+        return [(cls(lambda f, y: jnp.sum(jnp.cosh(f - y) - 1)), _reals())]

@@ -4,6 +4,7 @@ Particles are (a, w) and compute `a relu(<w, x>)`; x is uniform on the sphere of
 same integrals. Two of them have `E phi phi' = a a' |w||w'| (sin φ + (π − φ) cos φ) / 2π`, φ the angle between w and w'.
 """
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Annotated, NamedTuple
 
@@ -16,7 +17,8 @@ from jaxtyping import Array, Float
 
 from haarflow.doors import Least, Most, door
 from haarflow.errors import Refusal
-from haarflow.learning.risks import Functional, Variation
+from haarflow.learning.forms import QuadraticForm, kernel_form
+from haarflow.learning.functionals import Functional, Variation
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.fits import refuse_unless_cloud
 from haarflow.models.kernels import arc
@@ -133,9 +135,24 @@ class ReluRisk(Functional):
         outputs = cloud.atoms[:, :1]
         return Variation(outputs[:, 0] * per_output, -jnp.concatenate([per_output[:, None], outputs * pull], axis=1))
 
+    def quadratic_form(self, atoms):
+        return _against_teacher("ReluRisk", _kernel, atoms, self.teacher)
+
     @classmethod
     def examples(cls):
         return [cls(uniform(jnp.array([[1.0, 0.3, -0.8, 0.1], [-0.5, 1.0, 0.2, 0.4]])))]
+
+
+def _against_teacher(owner: str, kernel: Callable, atoms: Float[Array, "n p"], teacher: Cloud) -> QuadraticForm:
+    """Half the squared distance to a teacher, from the inner products of all atoms."""
+    if atoms.shape[1] != teacher.p:
+        raise Refusal(
+            f"The particles of this {owner} are in R^{teacher.p}, as those of its teacher; got atoms in "
+            f"R^{atoms.shape[1]}. Write atoms of shape (n, {teacher.p})."
+        )
+    together = jnp.concatenate([atoms, teacher.atoms])
+    gram = np.asarray(kernel(together, together), float)
+    return kernel_form(gram, np.asarray(teacher.weights, float), np.zeros(len(atoms)))
 
 
 @door
@@ -202,6 +219,9 @@ class ReluLimit(Functional):
         pull = ways * (sine @ (charge * sizes))[:, None] + jnp.concatenate(pulls, axis=1)
         outputs = cloud.atoms[:, :1]
         return Variation(outputs[:, 0] * per_output, -jnp.concatenate([per_output[:, None], outputs * pull], axis=1))
+
+    def quadratic_form(self, atoms):
+        return _against_teacher("ReluLimit", self.kernel, atoms, self.teacher)
 
     @classmethod
     def examples(cls):

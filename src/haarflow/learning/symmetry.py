@@ -59,6 +59,12 @@ class Augmented(Data):
         actions = None if self.actions is None else (self.actions[0], still.acting(self.actions[0]))
         return Augmented(data, self.on_x, still, actions)
 
+    def one_per_orbit(self, on_x, on_y):
+        if self.actions is None:
+            return super().one_per_orbit(on_x, on_y)
+        same_elements(self.actions, on_x, on_y)
+        return self.data, None
+
     @classmethod
     def examples(cls):
         plain, (on_x, on_y) = Sample.examples()[1], (natural(Cyclic(2)), trivial(Cyclic(2)))
@@ -100,6 +106,17 @@ def actions(owner: str, on_x: Rep, on_y: Rep, elements=None) -> tuple[Action, Ac
     """What the elements do to inputs and to outputs, through two representations of one group."""
     one_group(owner, on_x, on_y)
     return in_jax(on_x.action(elements)), in_jax(on_y.action(elements))
+
+
+def same_elements(given: tuple[Action, Action], on_x: Rep, on_y: Rep) -> bool:
+    """True, where an average or an augmentation is over the whole group of these representations; else a sentence."""
+    for action, rep in zip(given, (on_x, on_y), strict=True):
+        if not action.agrees(rep.action(), 1e-6):
+            raise Refusal(
+                f"Orbits are folded by the group that averages or augments; got {len(action)} elements there and "
+                f"{len(rep.action())} of {type(on_x.group).__name__} here. Give the same on_x and on_y to both."
+            )
+    return True
 
 
 def _refuse_unless_acting(owner: str, data: Data, on_x: Rep, on_y: Rep):
@@ -152,6 +169,9 @@ class Averaged(Wrapped):
             return settled(moved(self.on_y, answer(folded(self.on_y, everywhere))) / len(self.on_y))
 
         return blocks.feedback(self.unit, weights, thetas, self._images(xs), spread)
+
+    def proves_equivariant(self, on_x, on_y):
+        return same_elements((self.on_x, self.on_y), on_x, on_y)
 
     @classmethod
     def examples(cls):

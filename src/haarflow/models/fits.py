@@ -27,22 +27,22 @@ def refuse_unless_cloud(owner: str, cloud: Any, *, stacks: bool = False):
 
 
 def refuse_unless_particles(unit: Any, cloud: Any, *, stacks: bool = False):
-    """A sentence, where the atoms of a cloud are not parameters of the unit."""
-    name = type(unit).__name__
-    refuse_unless_cloud(f"A {name}", cloud, stacks=stacks)
-    if cloud.p != unit.dim:
+    """A sentence, where the atoms of a cloud are not parameters of the unit, or particles of the network."""
+    refuse_unless_cloud(f"A {unit.title}", cloud, stacks=stacks)
+    if unit.dim not in (None, cloud.p):
         raise Refusal(
-            f"A {name} has {unit.dim} parameters; got atoms in R^{cloud.p}. Write atoms of shape (n, {unit.dim})."
+            f"A {unit.title} has {unit.dim} parameters; got atoms in R^{cloud.p}. Write atoms of shape (n, {unit.dim})."
         )
 
 
 def inputs_for(unit: Any, cloud: Cloud, xs: Any) -> Float[Array, "b d"]:
-    """The inputs of a unit as an array (b, d), in the precision of the cloud, which decides that of the outputs."""
-    xs = numbers(f"The input of a {type(unit).__name__}", xs)
-    if xs.ndim != 2 or xs.shape[1] != unit.inputs:
+    """The inputs of a unit or network as an array (b, d), in the precision of the cloud, which the outputs have."""
+    xs = numbers(f"The input of a {unit.title}", xs)
+    if xs.ndim != 2 or unit.inputs not in (None, xs.shape[1]):
+        size = "d" if unit.inputs is None else unit.inputs
         raise Refusal(
-            f"A {type(unit).__name__} takes inputs of shape (b, {unit.inputs}); got {xs.shape}. "
-            f"Write one input of {unit.inputs} numbers in each row, x[None] for a single one."
+            f"A {unit.title} takes inputs of shape (b, {size}); got {xs.shape}. "
+            f"Write one input of {size} numbers in each row, x[None] for a single one."
         )
     return xs.astype(cloud.atoms.dtype)
 
@@ -60,10 +60,10 @@ def shapes_of(rule: str, instead: str, function: Callable, *arguments: Any) -> A
 
 def refuse_unless_acting(unit: Any, on_x: Rep, on_y: Rep):
     """A sentence, where two representations are not those of one group on the inputs and outputs of a unit."""
-    one_group(f"A {type(unit).__name__}", on_x, on_y)
+    one_group(f"A {unit.title}", on_x, on_y)
     if (on_x.dim, on_y.dim) != (unit.inputs, unit.outputs):
         raise Refusal(
-            f"A {type(unit).__name__} from R^{unit.inputs} to R^{unit.outputs} needs representations of those "
+            f"A {unit.title} from R^{unit.inputs} to R^{unit.outputs} needs representations of those "
             f"sizes; got on_x of size {on_x.dim} and on_y of size {on_y.dim}. "
             f"For an invariant output write on_y=trivial(group, {unit.outputs})."
         )
@@ -71,10 +71,10 @@ def refuse_unless_acting(unit: Any, on_x: Rep, on_y: Rep):
 
 def refuse_unless_equivariant(unit: Any, on_x: Rep, on_y: Rep, on_theta: Rep):
     """A sentence with the group element and the size of the violation, where sampling shows one."""
-    one_group(f"The action of a {type(unit).__name__}", on_x, on_theta)
+    one_group(f"The action of a {unit.title}", on_x, on_theta)
     if on_theta.dim != unit.dim:
         raise Refusal(
-            f"A {type(unit).__name__} has {unit.dim} parameters; got an action on R^{on_theta.dim}. "
+            f"A {unit.title} has {unit.dim} parameters; got an action on R^{on_theta.dim}. "
             f"Write an action of size {unit.dim}."
         )
     elements = on_x.group.probes()
@@ -83,7 +83,7 @@ def refuse_unless_equivariant(unit: Any, on_x: Rep, on_y: Rep, on_theta: Rep):
     if not (sizes <= tolerance).all():
         worst = int(np.argmax(np.where(np.isnan(sizes), np.inf, sizes)))
         raise Refusal(
-            f"A {type(unit).__name__} must satisfy unit(M_g theta, g x) = g unit(theta, x); "
+            f"A {unit.title} must satisfy unit(M_g theta, g x) = g unit(theta, x); "
             f"got a relative violation of {sizes[worst]:.2g} at g = {np.round(elements[worst], 4).tolist()}. "
             f"Write an action on the parameters that undoes g, or use a smaller group."
         )
@@ -109,3 +109,10 @@ def violations(
 @eqx.filter_jit
 def _evaluated(unit: Any, thetas, xs):
     return jax.vmap(unit.many)(jnp.asarray(thetas, float), jnp.asarray(xs, float))
+
+
+def invariance_gap(function: Callable, rep: Rep, point: Float[np.ndarray, " k"]) -> float:
+    """How far a function of R^k is from invariant at a point, relative to its size there."""
+    images = np.concatenate([point[None], rep.action().apply(point)])
+    values = np.asarray(jax.jit(jax.vmap(function))(images))
+    return float(np.abs(values - values[0]).max() / max(1.0, abs(values[0])))

@@ -6,21 +6,24 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from haarflow.algebra.reps import Rep
+from haarflow.algebra.groups import Symmetric
+from haarflow.algebra.reps import Rep, natural, trivial
 from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 from haarflow.models.fits import inputs_for, refuse_unless_cloud
-from haarflow.models.units import Unit, network
+from haarflow.models.networks import Network
+from haarflow.models.units import Dense, Perceptron, Unit, network
 
 
 @door
-class Residual(eqx.Module):
+class Residual(Network):
     """`h <- h + ∫ phi_l(h, theta_l) dmu` layer by layer from h = x, and the last layer's average as the output.
 
     A particle is the tuple (theta_1, ..., theta_L) of its parameters in every layer, one after the other in R^p, so a
-    network is one cloud and any flow moves it; layer l sees only the l-th marginal. Not linear in the cloud: it is
-    trained through `Deep`, not through `Risk`.
+    network is one cloud and any flow moves it; layer l sees only the l-th marginal. Not linear in the cloud.
+    The velocity of a particle under a Risk is, layer by layer, minus the gradient of the first variation in that
+    layer's marginal; an atom without mass stays where it is.
     """
 
     layers: tuple[Unit, ...] = eqx.field(converter=tuple)
@@ -76,3 +79,11 @@ class Residual(eqx.Module):
         for layer in reversed(inner):
             rep = layer.action(on_x, on_x) + rep
         return rep
+
+    @classmethod
+    def examples(cls):
+        on = natural(Symmetric(3))
+        return [
+            (cls((Dense(3, 3, "tanh"), Dense(3, 3, "softplus"), Dense(3, 3, "sigmoid"))), on, on),
+            (cls((Dense(3, 3, "tanh"), Perceptron(3, 2, "tanh"))), on, trivial(on.group, 2)),
+        ]

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from haarflow.algebra.reps import Rep, trivial
+from haarflow.algebra.groups import Cyclic, Signs
+from haarflow.algebra.reps import Rep, natural, trivial
 from haarflow.doors import Count, PositiveLeaf, door
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
@@ -24,6 +25,7 @@ from haarflow.models.fits import (
     refuse_unless_particles,
     shapes_of,
 )
+from haarflow.models.networks import Network, as_network
 from haarflow.settling import settled
 
 
@@ -36,6 +38,11 @@ class Unit(eqx.Module):
         dim: ClassVar[int]
         inputs: ClassVar[int]
         outputs: ClassVar[int]
+
+    @property
+    def title(self) -> str:
+        """What it is called in a sentence."""
+        return type(self).__name__
 
     @abstractmethod
     def __call__(self, theta: Float[Array, "p"], x: Float[Array, "d"]) -> Float[Array, "c"]:
@@ -84,6 +91,10 @@ class Unit(eqx.Module):
         refuse_unless_equivariant(self, on_x, on_y, rep)
         return rep
 
+    def proves_equivariant(self, on_x: Rep, on_y: Rep) -> bool:
+        """Whether `unit(theta, g x) = g unit(theta, x)` for every theta, as it is for one averaged over the group."""
+        return False
+
 
 class Wrapped(Unit):
     """A unit made of another one: its parameters, sizes and actions, unless it says otherwise."""
@@ -111,10 +122,66 @@ def _summed(weights: Float[Array, "n"], values: Float[Array, "n c b"]) -> Float[
 
 
 @door
-def network(unit: Unit, cloud: Cloud, xs: Array | np.ndarray) -> Float[Array, "b c"]:
-    """f_mu(x), the unit averaged over the cloud, on a batch of inputs (b, d), in the precision of the cloud."""
-    refuse_unless_particles(unit, cloud)
-    return blocks.total(unit, cloud.weights, cloud.atoms, inputs_for(unit, cloud, xs))
+class Mean(Network):
+    """`f_mu(x) = ∫ phi(x, theta) mu(d theta)`: the unit averaged over the cloud, which a Risk makes of a unit."""
+
+    unit: Unit
+
+    linear: ClassVar[bool] = True
+
+    @property
+    def title(self):
+        return self.unit.title
+
+    @property
+    def dim(self):
+        return self.unit.dim
+
+    @property
+    def inputs(self):
+        return self.unit.inputs
+
+    @property
+    def outputs(self):
+        return self.unit.outputs
+
+    def __call__(self, cloud, xs):
+        refuse_unless_particles(self.unit, cloud)
+        return blocks.total(self.unit, cloud.weights, cloud.atoms, inputs_for(self.unit, cloud, xs))
+
+    def feedback(self, cloud, xs, answer):
+        return blocks.feedback(self.unit, cloud.weights, cloud.atoms, xs, answer)
+
+    def many(self, thetas, xs):
+        return self.unit.many(thetas, xs)
+
+    def action(self, on_x, on_y):
+        return self.unit.action(on_x, on_y)
+
+    def proves_equivariant(self, on_x, on_y):
+        return self.unit.proves_equivariant(on_x, on_y)
+
+    @classmethod
+    def examples(cls):
+        shift, flips = natural(Cyclic(3)), natural(Signs(2))
+        return [
+            (cls(Dense(3, 3, "sigmoid")), shift, shift),
+            (cls(Perceptron(3, 2, "tanh")), shift, trivial(shift.group, 2)),
+            (cls(Perceptron(2, 2, "softplus")), flips, flips),
+        ]
+
+
+as_network.register(Unit, Mean)
+
+
+@door
+def network(model: Network | Unit | Callable, cloud: Cloud, xs: Array | np.ndarray) -> Float[Array, "b c"]:
+    """The outputs (b, c) of a network on inputs (b, d), in the precision of the cloud.
+
+    A unit stands for its mean over the cloud, `f_mu(x) = ∫ phi(x, theta) mu(d theta)`: for example,
+    `network(Perceptron(2), uniform([[1.0, 0.5, 0.5, 0.0]]), [[2.0, 1.0]])` is 1 · relu(0.5 · 2 + 0.5 · 1) = 1.5.
+    """
+    return as_network(model)(cloud, xs)
 
 
 _FEW = 4  # inputs

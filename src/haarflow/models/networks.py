@@ -1,0 +1,128 @@
+"""Networks: functions of a cloud and of inputs. The mean of a unit is the first of them, in `units.py`."""
+
+import functools
+import inspect
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from haarflow.algebra.reps import Rep
+from haarflow.doors import a, door
+from haarflow.errors import Refusal
+from haarflow.identity import by_value
+from haarflow.measures.clouds import Cloud
+from haarflow.models.fits import inputs_for, refuse_unless_particles, shapes_of
+
+Answer = Callable[[Float[Array, "b c"]], Float[Array, "b c"]]
+
+
+class Network(eqx.Module):
+    """A function of a cloud in R^p and of inputs in R^d, with values in R^c: what a Risk scores and a flow trains.
+
+    A member says its sizes `dim`, `inputs` and `outputs` and its value; everything else has a default. A size is None
+    where it is not known.
+    """
+
+    instead: ClassVar[str] = "Write a unit such as Dense(inputs, outputs), whose mean over the cloud is a network."
+
+    linear: ClassVar[bool] = False
+    """Whether it is linear in the cloud: then averaging it over a group is averaging the cloud over its orbits."""
+
+    if TYPE_CHECKING:  # every member has these three, as fields or as properties
+        dim: ClassVar[int | None]
+        inputs: ClassVar[int | None]
+        outputs: ClassVar[int | None]
+
+    @property
+    def title(self) -> str:
+        """What it is called in a sentence."""
+        return type(self).__name__
+
+    @abstractmethod
+    def __call__(self, cloud: Cloud, xs: Any) -> Float[Array, "b c"]:
+        """The outputs (b, c) on a batch of inputs (b, d), in the precision of the cloud."""
+
+    @classmethod
+    @abstractmethod
+    def examples(cls) -> Sequence[tuple["Network", Rep, Rep]]:
+        """Lopsided members for the laws, each with actions on inputs and outputs that its particles can move with."""
+
+    def feedback(
+        self, cloud: Cloud, xs: Float[Array, "b d"], answer: Answer
+    ) -> tuple[Float[Array, "n"], Float[Array, "n p"]]:
+        """The first variation of a loss of the outputs at each atom, (n,), and its gradient there, (n, p).
+
+        `answer` takes the outputs (b, c) to the derivative of the loss in them. Here by autodiff, where an atom
+        without mass has no gradient, 0/0, and gets zero; a member may know a formula that serves such atoms too.
+        """
+        outputs, back = jax.vjp(lambda cloud: self(cloud, xs), cloud)
+        (slope,) = back(answer(outputs))
+        weights = cloud.weights[:, None]
+        return slope.weights, slope.atoms / jnp.where(weights > 0, weights, 1)
+
+    def many(self, thetas: Float[Array, "n p"], xs: Float[Array, "b d"]) -> Float[Array, "n c b"]:
+        """The network of each particle alone, on every input: what a linear network is the weighted mean of."""
+        return jax.vmap(lambda theta: self(Cloud(theta[None], jnp.ones(1, theta.dtype)), xs).T)(thetas)
+
+    def action(self, on_x: Rep, on_y: Rep) -> Rep:
+        """The representation M on R^p with `network(M_g # mu, g x) = g network(mu, x)`."""
+        raise Refusal(
+            f"{a(self.title)} that moves with its inputs says how its particles move; got one without an "
+            "`action`. Write a method action(self, on_x, on_y) that returns a representation on R^p."
+        )
+
+    def proves_equivariant(self, on_x: Rep, on_y: Rep) -> bool:
+        """Whether `network(mu, g x) = g network(mu, x)` for every cloud, as it is for one averaged over the group."""
+        return False
+
+    @classmethod
+    def welcome(cls, owner: str, value: Any) -> Any:
+        """What else may be given for a network: a unit, for its mean, or a function of a cloud and of inputs."""
+        return as_network(value)
+
+
+@functools.singledispatch
+def as_network(value: Any) -> Any:
+    """The network that something stands for; what stands for none is returned as it is, to be refused."""
+    return value if isinstance(value, Network) or not _takes_two(value) else CustomNetwork(value)
+
+
+def _takes_two(value: Any) -> bool:
+    """Whether something can be called with a cloud and inputs, and with nothing else."""
+    if not callable(value) or isinstance(value, type):
+        return False
+    try:
+        inspect.signature(value).bind(None, None)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+@door
+class CustomNetwork(Network):
+    """A user's own `function(cloud, xs) -> (b, c)`; a Risk makes one of a plain function. Its sizes may be unknown."""
+
+    function: Callable = eqx.field(converter=by_value)
+    dim: int | None = None
+    inputs: int | None = None
+    outputs: int | None = None
+
+    def __call__(self, cloud, xs):
+        refuse_unless_particles(self, cloud)
+        xs = inputs_for(self, cloud, xs)
+        rule = "A network takes a cloud and inputs (b, d) to outputs (b, c)"
+        found = shapes_of(rule, "Write a function of such a cloud and inputs.", self.function, cloud, xs)
+        shape = getattr(found, "shape", None)
+        if shape is None or len(shape) != 2 or shape[0] != xs.shape[0] or not jnp.issubdtype(found.dtype, jnp.floating):
+            got = f"{shape} of {found.dtype}" if shape is not None else f"a {type(found).__name__}"
+            raise Refusal(f"{rule}; got {got} for inputs {xs.shape}. Write a row of c numbers for each input.")
+        return self.function(cloud, xs)
+
+    @classmethod
+    def examples(cls):
+        return []  # what a user's own function obeys is not known here
