@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
+from haarflow.dynamics.players import Along
 from haarflow.dynamics.shards import divided, mesh_of
 from haarflow.errors import Refusal
 
@@ -44,12 +45,14 @@ def equal(file, expected):
 
 def collectives(folder):
     """What the devices tell each other in the program of the loop, as the compiler wrote it down."""
-    (program,) = folder.glob("*jit__advance*.cpu_after_optimizations.txt")
-    return set(re.findall(r" (all-gather|all-reduce|all-to-all|collective-permute)\(", program.read_text()))
+    programs = list(folder.glob("*jit__unguarded*.cpu_after_optimizations.txt"))
+    assert len(programs) == 2  # the lanes, and the players
+    words = r" (all-gather|all-reduce|all-to-all|collective-permute)\("
+    return {word for program in programs for word in re.findall(words, program.read_text())}
 
 
 def test_two_devices_give_the_flow_of_one_and_hold_no_others_particles(tmp_path):
-    dump = f" --xla_dump_to={tmp_path} --xla_dump_hlo_as_text --xla_dump_hlo_module_re=.*_advance.*"
+    dump = f" --xla_dump_to={tmp_path} --xla_dump_hlo_as_text --xla_dump_hlo_module_re=.*_unguarded.*"
     said = ran([str(SCRIPT), str(tmp_path / "out.npz")], **{**TWO, "XLA_FLAGS": TWO["XLA_FLAGS"] + dump})
     assert said == "1 processes, 2 devices\n"
     equal(tmp_path / "out.npz", alone(tmp_path / "alone"))
@@ -78,4 +81,4 @@ def test_refusals(tmp_path):
     with pytest.raises(Refusal, match="got devices=0 and 1"):
         mesh_of(0)
     with pytest.raises(Refusal, match="got 3 particles and 2 devices. Write a cloud of 4, or another number of"):
-        divided(jnp.ones(3), Mesh(np.array(jax.devices() * 2), ("particles",)), n=3, axis=0)
+        divided(jnp.ones(3), Along(((0, ""),)), Mesh(np.array(jax.devices() * 2), ("particles",)))

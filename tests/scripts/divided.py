@@ -1,5 +1,6 @@
 """Flows for the tests of sharding: `divided.py OUT.npz [jumping]` runs them on all devices there are."""
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -20,10 +21,14 @@ GROWING, NOISY = hf.Descend(RISK, growth=0.3), hf.Langevin(hf.Euler(), 1e-2)
 FIELDS = {"adam": hf.Descend(RISK), "growing": GROWING}
 SCHEMES = {"adam": hf.Langevin(hf.Optax(optax.adam(0.1)), 1e-2), "growing": NOISY}
 PROBES = {"mean": lambda cloud: cloud.mean(), "first": lambda cloud: cloud.atoms[:, 0]}
+GAME = hf.DescentAscent(lambda clouds: clouds["x"].mean() @ clouds["y"].mean()[:3], ascend="y", growth=0.5)
+PLAYERS = {"x": hf.uniform(CLOUD.atoms[:4, :3]), "y": CLOUD}
+EACH = hf.Each({"x": hf.Extragradient(), "y": hf.Langevin(hf.Optax(optax.adam(0.1)), 1e-2)})
 
 
 def flows(devices, folder, *, jumping=False):
-    """Two lanes under two keys in blocks of particles, read again from their checkpoint; if asked, birth and death."""
+    """Two lanes under two keys in blocks of particles, read again from their checkpoint; two players; if asked, birth
+    and death."""
     options = {"dt": 0.1, "steps": 30, "every": 10, "devices": devices, "probes": PROBES}
     usual = blocks.SUMMED, blocks.AT_ONCE
     blocks.SUMMED = blocks.AT_ONCE = 8 * 8 * 6  # bytes: eight inputs, six particles
@@ -31,6 +36,10 @@ def flows(devices, folder, *, jumping=False):
         place = Path(folder) / "place.npz"
         lanes = hf.flow(FIELDS, SCHEMES, CLOUD, key=jax.random.split(KEY), checkpoint=place, **options)
     blocks.SUMMED, blocks.AT_ONCE = usual
+    sides = {name: lambda clouds, name=name: clouds[name].atoms[:, 0] for name in PLAYERS}
+    game = hf.flow(GAME, EACH, PLAYERS, key=KEY, **{**options, "probes": sides})
+    lanes |= {name: dataclasses.replace(game, cloud=game.cloud[name], probes={}) for name in PLAYERS}
+    lanes["x"].probes.update(game.probes)
     if jumping:
         lanes["jumping"] = hf.flow(GROWING, hf.BirthDeath(NOISY), CLOUD, key=KEY, **options)
     return lanes

@@ -14,7 +14,7 @@ from zlib import crc32
 import equinox as eqx
 import jax
 from jax import ShapeDtypeStruct
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
@@ -55,7 +55,7 @@ def own_keys(key: PRNGKeyArray, clouds: Any) -> Any:
     return {name: settled_keys(jax.random.fold_in(key, crc32(name.encode()))) for name in clouds}
 
 
-def settled_keys(keys: PRNGKeyArray) -> PRNGKeyArray:
+def settled_keys(keys: Key[Array, "*k"]) -> Key[Array, "*k"]:
     """The same keys, computed once: without this the compiler would hash them again for every particle."""
     return jax.random.wrap_key_data(settled(jax.random.key_data(keys)), impl=jax.random.key_impl(keys))
 
