@@ -19,6 +19,7 @@ FLOOR = {"wide 10000": 2.0, "wide 100000": 2.0}  # our step over the machine's f
 EXPONENT = (0.95, 1.1)  # of the cost in N, from 10⁴ to 10⁶
 MEMORY = 4.0  # GB, at 10⁶ particles
 TRAINING = 120.0  # seconds
+IMAGES = 1.3  # an augmented step on 28 × 28 images over the plain one, at most
 
 
 def judged(results: dict) -> list[dict]:
@@ -46,4 +47,6 @@ def judged(results: dict) -> list[dict]:
     if results["training"]:
         best = min(results["training"].values())
         judge(f"the published training in float64 takes less than {TRAINING:g} s", best, high=TRAINING)
+    for case, ratio in results["images"].items():
+        judge(f"28 × 28 images turned at random, {case}: at most {IMAGES:g} times the plain step", ratio, high=IMAGES)
     return lines

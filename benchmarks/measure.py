@@ -15,7 +15,9 @@ import machine
 
 def main(who: str) -> None:
     """Orders until there are no more."""
-    make = (contestants.CONTESTANTS | machine.RATES | {"closed": contestants.closed})[who]
+    make = (contestants.CONTESTANTS | machine.RATES | {"closed": contestants.closed, "pictures": contestants.pictures})[
+        who
+    ]
     run = None
     for line in sys.stdin:
         order = json.loads(line)

@@ -2,13 +2,11 @@
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
 import haarflow as hf
-from haarflow.dynamics.domains import Restricted, Subspace
 
 KEY = jax.random.key(7)
 
@@ -142,7 +140,7 @@ def test_refusals():
         "r(M_g theta) = r(theta)".replace("(", r"\(").replace(")", r"\)"),
         hf.Descend(hf.Risk(unit, closed) + hf.Penalty(0.1, lambda theta: theta[0] ** 4)),
     )
-    refused("got a Restricted. Write reduce", Restricted(field, Subspace(jnp.eye(5))))
+    refused("got a Restricted. Write reduce", hf.restrict(field, np.eye(5)))
     refused("without one. Add a Risk", hf.Descend(hf.Penalty(1.0)))
     with pytest.raises(hf.Refusal, match="got a plain Perceptron. Write average"):
         hf.fold(hf.Risk(unit, closed), on_x, on_y)

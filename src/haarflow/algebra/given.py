@@ -16,7 +16,7 @@ from haarflow.algebra.fixed import signed_generators
 from haarflow.algebra.generated import Matrices
 from haarflow.algebra.groups import Cyclic, Dihedral, Rotations, SpecialOrthogonal, Symmetric
 from haarflow.algebra.kinds import Finite, Group, Matrix, finite
-from haarflow.algebra.products import lift
+from haarflow.algebra.products import Product, lift
 from haarflow.algebra.proofs import cayley
 from haarflow.algebra.reps import Rep, natural, trivial
 from haarflow.algebra.tables import Frozen, Places, distinct, match, static
@@ -196,7 +196,7 @@ def image(group: Group | str, h: Count, w: Count, channels: Count = 1) -> Rep:
         on_y = trivial(on_x.group, 10)                     # ten labels that stay
     """
     group = _named(group, h, w) if isinstance(group, str) else group
-    if group == Cyclic(h) * Cyclic(w):
+    if isinstance(group, Product) and _shifts(group) == (h, w):
         pixels = lift(natural(Cyclic(h)), group, 0) * lift(natural(Cyclic(w)), group, 1)
     else:
         pixels = _turned(group, h, w)
@@ -232,6 +232,14 @@ def _named(name: str, h: int, w: int) -> Group:
             "image('dihedral', 28, 28), for example."
         )
     return groups[name]()
+
+
+def _shifts(group: Product) -> tuple[int, int] | None:
+    """The two sizes of a product of two groups of shifts."""
+    match group:
+        case Product(a=Cyclic(n=h), b=Cyclic(n=w)):
+            return h, w
+    return None
 
 
 def _turned(group: Group, h: int, w: int) -> Rep:

@@ -1,4 +1,4 @@
-"""The projector on a fixed space as it acts on rows: by means over orbits of permuted points, else by a matrix."""
+"""The projector on a fixed space as it acts on rows: by means over orbits where a group permutes, else by a matrix."""
 
 import abc
 from collections.abc import Sequence

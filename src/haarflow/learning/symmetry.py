@@ -1,8 +1,8 @@
 """Symmetry on the data (augment) and on the unit (average). The third way, `restrict`, moves the particles."""
 
 from collections.abc import Callable
+from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -145,8 +145,13 @@ def close(sample: Sample, on_x: Rep, on_y: Rep, *, elements=None) -> Sample:
 class Averaged(Wrapped):
     """FA: `mean_g on_y(g)^-1 unit(theta, on_x(g) x)`, whose network is Q_G of the plain network."""
 
-    on_x: Action = eqx.field(converter=as_action)
-    on_y: Action = eqx.field(converter=as_action)
+    unit: Unit
+    on_x: Action
+    on_y: Action
+
+    def __init__(self, unit: Unit, on_x: Any, on_y: Any):
+        """On inputs and on outputs the same elements, as Actions or as matrices (g, d, d) and (g, c, c)."""
+        self.unit, self.on_x, self.on_y = unit, as_action(on_x), as_action(on_y)
 
     def __call__(self, theta, x):
         return self.on_y.mean_back(jax.vmap(lambda image: self.unit(theta, image))(self.on_x.apply(x)))
