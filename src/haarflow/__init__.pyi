@@ -106,6 +106,8 @@ from haarflow.learning.functionals import Penalty as Penalty
 from haarflow.learning.losses import Huber as Huber
 from haarflow.learning.losses import Loss as Loss
 from haarflow.learning.losses import PseudoHuber as PseudoHuber
+from haarflow.learning.metrics import Metric as Metric
+from haarflow.learning.metrics import Score as Score
 from haarflow.learning.optima import Optimum as Optimum
 from haarflow.learning.optima import optimum as optimum
 from haarflow.learning.readers import load as load
@@ -149,6 +151,7 @@ from haarflow.models.kernels import kernel_ridge as kernel_ridge
 from haarflow.models.kernels import relu_beyond_linear as relu_beyond_linear
 from haarflow.models.kernels import relu_tangent as relu_tangent
 from haarflow.models.kernels import tangent_kernel as tangent_kernel
+from haarflow.models.networks import Fitted as Fitted
 from haarflow.models.networks import Network as Network
 from haarflow.models.residual import Residual as Residual
 from haarflow.models.units import Bump as Bump

@@ -11,7 +11,7 @@ from haarflow.algebra.groups import Cyclic
 from haarflow.algebra.reps import natural, trivial
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample, Stream, TwoGaussians, folds
-from haarflow.learning.losses import losses
+from haarflow.learning.losses import Loss, by_name
 from haarflow.learning.risks import Risk
 from haarflow.learning.symmetry import augment, close
 from haarflow.measures.clouds import uniform
@@ -149,7 +149,7 @@ def test_labels_of_another_kind_are_refused(case):
         value(loss, ys, outputs)
 
 
-@pytest.mark.parametrize("loss", losses())
+@pytest.mark.parametrize("loss", by_name(Loss))
 def test_what_a_rule_gives_it_leaves_alone(loss):
     outputs = 2 if loss == "cross-entropy" else 1
     once = Risk(Perceptron(2, outputs), Sample(XS, INDEX), loss).data

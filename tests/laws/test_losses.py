@@ -11,7 +11,7 @@ from haarflow.dynamics.schemes import Euler
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
 from haarflow.learning.labels import Labels
-from haarflow.learning.losses import Huber, Loss, PseudoHuber, losses, named
+from haarflow.learning.losses import Huber, Loss, PseudoHuber, by_name, named
 from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import uniform
 from haarflow.members import members
@@ -74,8 +74,10 @@ def test_labels_of_an_example_are_those_of_the_loss(loss, ys):
 
 
 def test_every_name_makes_its_loss_and_the_classes_of_users_are_found():
-    assert {"half-square", "square", "absolute", "huber", "pseudo-huber", "logistic", "cross-entropy"} <= set(losses())
-    assert all(type(named("A loss", name)) is cls for name, cls in losses().items())
+    assert {"half-square", "square", "absolute", "huber", "pseudo-huber", "logistic", "cross-entropy"} <= set(
+        by_name(Loss)
+    )
+    assert all(type(named(Loss, "A loss", name)) is cls for name, cls in by_name(Loss).items())
 
     class Quartic(Loss):
         """The fourth power."""
@@ -96,10 +98,10 @@ def test_every_name_makes_its_loss_and_the_classes_of_users_are_found():
 def test_huber_is_between_a_square_and_an_absolute_value():
     error, zero = jnp.asarray([0.1, 5.0]), jnp.zeros(2)
     np.testing.assert_allclose(Huber(1.0)(error, zero), 0.1**2 / 2 + 4.5, rtol=1e-14)
-    np.testing.assert_allclose(Huber(1e9)(error, zero), named("", "half-square")(error, zero), rtol=1e-14)
-    np.testing.assert_allclose(Huber(1e-9)(error, zero) / 1e-9, named("", "absolute")(error, zero), rtol=1e-8)
+    np.testing.assert_allclose(Huber(1e9)(error, zero), named(Loss, "", "half-square")(error, zero), rtol=1e-14)
+    np.testing.assert_allclose(Huber(1e-9)(error, zero) / 1e-9, named(Loss, "", "absolute")(error, zero), rtol=1e-8)
     np.testing.assert_allclose(PseudoHuber()(error, zero), sum(np.sqrt(1 + np.array([0.1, 5.0]) ** 2) - 1), rtol=1e-14)
-    np.testing.assert_allclose(PseudoHuber(1e4)(error, zero), named("", "half-square")(error, zero), rtol=1e-6)
+    np.testing.assert_allclose(PseudoHuber(1e4)(error, zero), named(Loss, "", "half-square")(error, zero), rtol=1e-6)
 
 
 def test_losses_of_several_widths_run_in_one_program():

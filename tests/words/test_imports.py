@@ -22,7 +22,7 @@ ROOMS = [
     "lab",
     "cli",
 ]
-EVERYWHERE = {"doors", "errors", "files", "identity", "members", "settling", "values"}
+EVERYWHERE = {"doors", "errors", "files", "identity", "members", "saving", "settling", "values"}
 LAZY = {"ot", "sklearn", "diffrax", "sympy", "optax", "matplotlib", "rich", "dask", "distributed", "torch"}
 BANNED = {"pickle", "yaml", "dill", "urllib", "requests", "socket"}
 

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import equinox as eqx
 import jax
@@ -17,6 +17,7 @@ from haarflow.learning.labels import RULES, WORDS, Labels
 from haarflow.models.fits import shapes_of
 from haarflow.values import leaf
 
+T = TypeVar("T")
 LabelKind = Literal["reals", "signs", "probabilities"]
 
 
@@ -78,24 +79,24 @@ class Loss(eqx.Module):
         if isinstance(value, Loss):
             return value
         if isinstance(value, str):
-            return named(owner, value)
+            return named(Loss, owner, value)
         return CustomLoss(value) if callable(value) and not isinstance(value, type) else value
 
 
-def losses() -> dict[str, type[Loss]]:
-    """The classes of losses that have a name, by their names: the library's own and those that users have written."""
-    found, todo = {}, [Loss]
+def by_name(kind: type[T]) -> dict[str, type[T]]:
+    """The classes of a kind that have a `name`, by their names: the library's own and those that users have written."""
+    found, todo = {}, [kind]
     while todo:
         cls = todo.pop()
         todo += cls.__subclasses__()
-        if isinstance(cls.__dict__.get("name"), str) and cls.name:
-            found[cls.name] = cls
+        if isinstance(cls.__dict__.get("name"), str) and cls.__dict__["name"]:
+            found[cls.__dict__["name"]] = cls
     return dict(sorted(found.items()))
 
 
-def named(owner: str, name: str) -> Loss:
-    """The loss of that name; the refusal lists them all."""
-    known = losses()
+def named(kind: type[T], owner: str, name: str) -> T:
+    """The member of a kind that has this name; the refusal lists them all."""
+    known: dict[str, Any] = dict(by_name(kind))
     if name not in known:
         raise Advised(f"{owner} is one of {', '.join(known)}, or a function; got {name!r}. Write one of these.")
     return known[name]()

@@ -1,12 +1,14 @@
 """Data files: an .npz with arrays x and y, or a .csv whose last columns are the outputs, read as a Sample."""
 
 import csv
+import json
 from io import BytesIO
 from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
 
+from haarflow import saving
 from haarflow.doors import Count, door
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
@@ -39,6 +41,12 @@ def load(path: str | Path, *, outputs: Count = 1, size: Count | None = None) -> 
 def _read_npz(path: Path, outputs: int) -> tuple[np.ndarray, np.ndarray]:
     try:
         with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+            if saving.HEADER in arrays:
+                kind = json.loads(str(arrays[saving.HEADER]))["kind"]
+                raise Refusal(
+                    f"An .npz data file holds arrays x and y; got a {kind} that was saved in {path.name}. "
+                    f"Write {kind}.load(path)."
+                )
             if not {"x", "y"} <= set(arrays):
                 raise Refusal(
                     f"An .npz data file holds arrays x and y; got {sorted(arrays)} in {path.name}. "

@@ -1,6 +1,7 @@
 """Clouds: finitely many weighted particles, pushed forward, symmetrised, projected, redrawn."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from haarflow import saving
 from haarflow.doors import Count, door
 from haarflow.errors import Refusal
 from haarflow.measures.actions import Elements, action_on, projection_on
@@ -96,6 +98,15 @@ class Cloud(eqx.Module):
     def mean(self) -> Float[Array, "*stack p"]:
         """∫ z dmu."""
         return jnp.einsum("...n,...np->...p", self.weights, self.atoms)
+
+    def save(self, path: str | Path) -> None:
+        """Write the atoms and weights into a file, an .npz with a header, from which `Cloud.load(path)` reads them."""
+        saving.write(path, self)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Cloud":
+        """The cloud that `save` wrote, to the bit where JAX has the precision that it had then."""
+        return saving.read(path, cls)
 
     def second_moment(self) -> Float[Array, "*stack"]:
         """∫ |z|² dmu."""

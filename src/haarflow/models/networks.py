@@ -4,19 +4,24 @@ import functools
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from haarflow import saving
 from haarflow.algebra.reps import Rep
 from haarflow.doors import a, door
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
 from haarflow.measures.clouds import Cloud
 from haarflow.models.fits import inputs_for, refuse_unless_particles, shapes_of
+
+if TYPE_CHECKING:
+    from haarflow.models.units import Unit
 
 Answer = Callable[[Float[Array, "b c"]], Float[Array, "b c"]]
 
@@ -126,3 +131,36 @@ class CustomNetwork(Network):
     @classmethod
     def examples(cls):
         return []  # what a user's own function obeys is not known here
+
+
+@door
+class Fitted(eqx.Module):
+    """A network with the cloud that was trained for it: a function of inputs, which can be saved.
+
+    For example `fitted = Fitted(unit, path.cloud)`, then `fitted(xs)`, `fitted.save("digits.npz")`, and in another
+    program `Fitted.load("digits.npz")(xs)`, which gives the same numbers.
+    """
+
+    network: Network
+    cloud: Cloud
+
+    def __init__(self, network: "Network | Unit | Callable", cloud: Cloud):
+        self.network, self.cloud = cast(Network, network), cloud  # what the door makes of them
+        refuse_unless_particles(self.network, cloud)
+
+    def __call__(self, xs: Any) -> Float[Array, "b c"]:
+        """The outputs (b, c) on inputs (b, d)."""
+        return self.network(self.cloud, xs)
+
+    def save(self, path: str | Path) -> None:
+        """Write network and cloud into one file, an .npz with a header.
+
+        Networks and units are written by the names of their classes, the library's or those of a module of yours. A
+        function has no name that a file could hold: of a Custom unit save the cloud alone, `cloud.save(path)`.
+        """
+        saving.write(path, self)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Fitted":
+        """What `save` wrote. Classes of your own must have been imported."""
+        return saving.read(path, cls)
