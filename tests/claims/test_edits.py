@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from haarflow.cli import answer
-from haarflow.runs import discovery, ledger, machine, source, sweep
+from haarflow.runs import catalogue, ledger, machine, scheduler, source
 
 OWN = '''"""Somebody's own experiment."""
 
@@ -86,7 +86,7 @@ def own(tmp_path, monkeypatch):
     """The experiment in a folder of its own, with ways to edit it, to run it and to tell what was computed."""
     folder = tmp_path / "mine"
     folder.mkdir()
-    monkeypatch.setenv(discovery.EXTRA, str(folder))
+    monkeypatch.setenv(catalogue.EXTRA, str(folder))
     monkeypatch.setenv(machine.NO_CACHE, "1")
     log = tmp_path / "log"
     texts = {"own.py": OWN.replace("LOG", str(log)), "_shared.py": SHARED}
@@ -210,8 +210,8 @@ def test_workers_compute_what_the_file_says_now(own):
 
 
 def test_parts_of_an_interrupted_run_are_kept_by_the_code_that_made_them(own):
-    job = sweep.job(discovery.load("own")(), 0, own.out)
-    code = source.source(discovery.load("own")).computes
+    job = scheduler.job(catalogue.load("own")(), 0, own.out)
+    code = source.source(catalogue.load("own")).computes
     facts = {"seconds": {"compile": 0, "run": 0}, "versions": machine.versions()}
     ledger.write_part(job.home, "a", {"mean": 0.5}, code=code, **facts)
     own.edit("return 1.0", "return 2.0", "_shared.py")
@@ -234,7 +234,7 @@ def test_force_computes_again_and_resumes_when_interrupted(own, monkeypatch):
     assert ran == "ab"
     assert again.facts == first.facts
     kept = machine.versions()
-    code = source.source(discovery.load("own")).computes
+    code = source.source(catalogue.load("own")).computes
     facts = {"seconds": {"compile": 0, "run": 0}, "versions": kept, "code": code}
     ledger.write_part(first.path, "a", {"mean": 0.25}, **facts)  # as a forced run that was killed leaves it
     assert ledger.read(first.path).facts == first.facts  # the old record is there until the new one is

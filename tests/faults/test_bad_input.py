@@ -11,7 +11,7 @@ import pytest
 
 from haarflow.cli import answer
 from haarflow.errors import Refusal
-from haarflow.runs import discovery, ledger, machine, sweep
+from haarflow.runs import catalogue, ledger, machine, scheduler
 from haarflow.runs.source import source
 
 TOYS = Path(__file__).parents[1] / "toys"
@@ -20,7 +20,7 @@ TOYS = Path(__file__).parents[1] / "toys"
 @pytest.fixture(autouse=True)
 def toys(monkeypatch):
     """Find the toy experiments, and keep this process free of the compilation cache."""
-    monkeypatch.setenv(discovery.EXTRA, str(TOYS))
+    monkeypatch.setenv(catalogue.EXTRA, str(TOYS))
     monkeypatch.setenv(machine.NO_CACHE, "1")
 
 
@@ -42,7 +42,7 @@ def refused(capsys):
 @pytest.fixture
 def record(tmp_path):
     """A finished record."""
-    return sweep.run(discovery.load("coin-mean")(), out=tmp_path, count=0)
+    return scheduler.run(catalogue.load("coin-mean")(), out=tmp_path, count=0)
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_a_record_whose_arrays_are_gone(refused, record):
 
 @pytest.mark.parametrize("fault", ["truncated", "changed", "swapped", "versions", "code"])
 def test_a_damaged_part_is_run_again_and_says_so(tmp_path, capsys, record, fault):
-    experiment, out = discovery.load("coin-mean")(), tmp_path / "again"
-    job = sweep.job(experiment, 0, out)
+    experiment, out = catalogue.load("coin-mean")(), tmp_path / "again"
+    job = scheduler.job(experiment, 0, out)
     errors = record.arrays()["error"][:, 0]
     versions = {**machine.versions(), **({"jax": "0.0"} if fault == "versions" else {})}
     facts = {"versions": versions, "code": "other" if fault == "code" else source(type(experiment)).computes}
@@ -224,7 +224,7 @@ def test_an_experiment_that_gives_the_wrong_thing(refused, tmp_path, how, senten
 
 
 def test_one_experiment_that_stops_does_not_stop_the_others(tmp_path, capsys, monkeypatch):
-    kind = discovery.load("broken")
+    kind = catalogue.load("broken")
     monkeypatch.setattr(kind, "quick", classmethod(lambda cls: cls(how="raise")))
     words = ["reproduce", "--quick", "--only", "toys/*n*", "--workers", "0", "--out", str(tmp_path)]
     assert answer(words) == 3
@@ -245,13 +245,13 @@ def test_one_experiment_that_stops_does_not_stop_the_others(tmp_path, capsys, mo
 )
 def test_an_experiment_file_that_cannot_be_used(refused, tmp_path, monkeypatch, text, sentence):
     (tmp_path / "half.py").write_text(text)
-    monkeypatch.setenv(discovery.EXTRA, str(tmp_path))
+    monkeypatch.setenv(catalogue.EXTRA, str(tmp_path))
     assert sentence in refused("run", "half")
 
 
 def test_two_experiments_of_one_name(refused, tmp_path, monkeypatch):
     (tmp_path / "coin_mean.py").write_text((TOYS / "coin_mean.py").read_text())
-    monkeypatch.setenv(discovery.EXTRA, os.pathsep.join([str(TOYS), str(tmp_path)]))
+    monkeypatch.setenv(catalogue.EXTRA, os.pathsep.join([str(TOYS), str(tmp_path)]))
     assert "got coin-mean twice" in refused("list")
 
 
@@ -314,14 +314,14 @@ class Odd(Experiment):
 def test_an_odd_experiment_is_refused_in_a_sentence(refused, tmp_path, monkeypatch, setting, method, sentence):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "odd.py").write_text(ODD.format(setting, method))
-    monkeypatch.setenv(discovery.EXTRA, str(tmp_path / "mine"))
+    monkeypatch.setenv(catalogue.EXTRA, str(tmp_path / "mine"))
     assert sentence in refused("run", "odd", "--workers", "0", "--out", tmp_path / "out")
     assert not list(tmp_path.rglob("record.json"))
 
 
 def test_a_setting_without_a_default_may_be_given(tmp_path, monkeypatch):
     (tmp_path / "odd.py").write_text(ODD.format("n: int", ""))
-    monkeypatch.setenv(discovery.EXTRA, str(tmp_path))
+    monkeypatch.setenv(catalogue.EXTRA, str(tmp_path))
     assert answer(["run", "odd", "--set", "n=3", "--workers", "0", "--out", str(tmp_path / "out")]) == 0
     (home,) = ledger.find_records(tmp_path / "out")
     assert ledger.read(home).command == "haarflow run odd --quick --set n=3 --seed 0"
@@ -330,14 +330,14 @@ def test_a_setting_without_a_default_may_be_given(tmp_path, monkeypatch):
 @pytest.mark.parametrize("count", ["0", "1"])
 def test_an_experiment_that_exits_gets_a_sentence(refused, tmp_path, monkeypatch, count):
     (tmp_path / "odd.py").write_text(ODD.format("", "def run(self, key, part): raise SystemExit(0)"))
-    monkeypatch.setenv(discovery.EXTRA, str(tmp_path))
+    monkeypatch.setenv(catalogue.EXTRA, str(tmp_path))
     sentence = refused("run", "odd", "--workers", count, "--out", tmp_path / "out", code=3)
     assert "The experiment odd stopped in 'all' with SystemExit: 0. The traceback is in" in sentence
 
 
 def test_an_experiment_file_that_exits_when_imported(refused, tmp_path, monkeypatch):
     (tmp_path / "odd.py").write_text(f"raise SystemExit('two\\nlines')\n{ODD.format('', '')}")
-    monkeypatch.setenv(discovery.EXTRA, str(tmp_path))
+    monkeypatch.setenv(catalogue.EXTRA, str(tmp_path))
     assert "odd.py cannot be imported (SystemExit: two lines)." in refused("run", "odd")
 
 
@@ -366,5 +366,5 @@ def test_more_workers_than_memory(refused, tmp_path):
 )
 def test_runs_from_python_are_refused_in_a_sentence(tmp_path, options, sentence):
     with pytest.raises(Refusal, match=sentence):
-        sweep.run(discovery.load("coin-mean")(), **{"count": 0, "out": tmp_path / "out", **options})
+        scheduler.run(catalogue.load("coin-mean")(), **{"count": 0, "out": tmp_path / "out", **options})
     assert not (tmp_path / "out").exists()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from haarflow.errors import Refusal
-from haarflow.runs.discovery import named, read_docstring
+from haarflow.runs.catalogue import named, read_docstring
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -41,12 +41,12 @@ def compute(name: str, config: str, seed: int, part: str) -> tuple[dict[str, Any
     """The arrays of one part, and what was measured on the way."""
     import jax
 
-    from haarflow.runs import discovery
+    from haarflow.runs import catalogue
     from haarflow.runs.source import source
 
     machine.forget_peak()
     with machine.Stopwatch() as watch:
-        experiment = discovery.load(name).model_validate_json(config)
+        experiment = catalogue.load(name).model_validate_json(config)
         found = experiment.run(jax.random.key(seed), part)
         if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
             raise Refusal(f"run(key, part) gives a dictionary of arrays by name; for {part!r} it gave {said(found)}.")
@@ -60,10 +60,10 @@ def finish(name: str, config: str, seed: int, home: Path, command: str, draw: bo
 
     A record by other code is judged again, or made `anew` from the parts.
     """
-    from haarflow.runs import discovery, judge, ledger, report
+    from haarflow.runs import catalogue, judge, ledger, report
 
     with _guard(name, "gather", home):
-        experiment = discovery.load(name).model_validate_json(config)
+        experiment = catalogue.load(name).model_validate_json(config)
         if anew or not ledger.finished(home):
             record = judge.conclude(experiment, seed, home, command)
         else:

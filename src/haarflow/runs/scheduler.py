@@ -81,7 +81,7 @@ def job(experiment: Experiment, seed: int, out: Path, label: str = "", *, force:
     return Job(experiment, seed, home, label or experiment.name, force)
 
 
-def sweep(
+def schedule(
     jobs: list[Job],
     *,
     count: int = workers.WORKERS,
@@ -229,7 +229,7 @@ def run(
     force: bool = False,
 ) -> ledger.Record:
     """The record of one experiment, run now unless it exists; a sentence is raised if it cannot be made."""
-    outcome = sweep([job(experiment, seed, Path(out), force=force)], count=count)[0]
+    outcome = schedule([job(experiment, seed, Path(out), force=force)], count=count)[0]
     if outcome.record is None:
         raise outcome.problem or RuntimeError(f"{experiment.name} left no record")
     return outcome.record
