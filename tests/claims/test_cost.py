@@ -81,7 +81,7 @@ class Own(Experiment):
     sizes: tuple[Count, ...] = (10, 20)
     time: Horizon = 2.0
     steps: tuple[Step, ...] = (0.5, 0.25)
-    weights: dict[str, int] = {}  # noqa: RUF012
+    weights: dict[str, int] = {}
     label: str = "x"
     flag: bool = True
     share: float = 0.5

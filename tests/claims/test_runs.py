@@ -47,7 +47,7 @@ def test_a_run_in_json_is_one_object_with_the_promised_keys(tmp_path, capsys):
     assert set(said) == keys | {"seconds", "memory", "record"}
     assert said["seed"] == 3
     (known,) = said["evidence"].values()
-    assert known == {"value": said["figures"]["slope"], "wanted": "between -0.8 and -0.2"}
+    assert known == {"value": said["figures"]["slope, the error"], "wanted": "between -0.8 and -0.2"}
     assert said["experiment"] == "coin-mean"
     assert said["claim"] == "The mean of n coins errs like `n^-1/2`."
     assert said["source"] == "Bernoulli, Ars Conjectandi, 1713."
@@ -62,7 +62,7 @@ def test_workers_and_this_process_make_the_same_bytes(tmp_path):
     there = command("run", "coin-mean", "--json", "--out", str(tmp_path / "there"))
     assert there.returncode == 0, there.stderr
     assert contents(here.path) == contents(Path(json.loads(there.stdout)["record"]))
-    assert "coin-mean: n=10 done" in there.stderr
+    assert "coin-mean: flip n=10 done" in there.stderr
 
 
 def test_a_record_tells_its_config_precision_versions_and_seed(tmp_path):
@@ -79,7 +79,7 @@ def test_a_record_tells_its_config_precision_versions_and_seed(tmp_path):
 
 def test_a_finished_record_is_never_recomputed(tmp_path, monkeypatch):
     first = scheduler.run(coins(), out=tmp_path, count=0)
-    monkeypatch.setattr(type(coins()), "run", lambda *_: pytest.fail("ran again"))
+    monkeypatch.setattr(type(coins()), "flip", lambda *_, **__: pytest.fail("ran again"))
     assert scheduler.run(coins(), out=tmp_path, count=0).facts == first.facts
 
 
@@ -87,18 +87,18 @@ def test_a_finished_part_is_not_run_again(tmp_path, monkeypatch):
     job = scheduler.job(coins(), 0, tmp_path)
     whole = scheduler.run(coins(), out=tmp_path / "whole", count=0)
     kind, ran = type(coins()), []
-    usual = kind.run
+    usual = kind.flip
 
-    def stops_at_1000(self, key, part):
-        ran.append(part)
-        if part == "n=1000" and ran.count(part) == 1:
+    def flip(self, key, n):
+        ran.append(n)
+        if n == 1000 and ran.count(n) == 1:
             raise ZeroDivisionError
-        return usual(self, key, part)
+        return usual(self, key, n)
 
-    monkeypatch.setattr(kind, "run", stops_at_1000)
+    monkeypatch.setattr(kind, "flip", flip)
     assert scheduler.schedule([job], count=0)[0].record is None
     record = scheduler.run(coins(), out=tmp_path, count=0)
-    assert ran == ["n=10", "n=100", "n=1000", "n=1000"]
+    assert ran == [10, 100, 1000, 1000]
     assert contents(record.path) == contents(whole.path)
     assert not (record.path / "parts").exists()
 
@@ -279,4 +279,4 @@ def test_parts_tell_how_far_they_are(tmp_path):
 
     ears = Ears()
     scheduler.schedule([scheduler.job(coins(), 0, tmp_path)], count=0, watch=ears)
-    assert ("coin-mean", "n=10", 0.5, "flipped") in ears.heard
+    assert ("coin-mean", "flip n=10", 0.5, "flipped") in ears.heard

@@ -228,25 +228,27 @@ def test_engines_are_refused_in_a_sentence(written, tmp_path, monkeypatch, capsy
 
 def test_what_comes_back_from_afar_is_kept_or_becomes_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "_ready", lambda: None)
-    back = cluster.far_part("slow-parts", '{"count": 1, "wait": 0.0}', 0, "part 0")
-    cluster._keep(back, "slow-parts", "part 0", tmp_path)
+    back = cluster.far_part("slow-parts", '{"count": 1, "wait": 0.0}', 0, "part number=0")
+    cluster._keep(back, "slow-parts", "part number=0", tmp_path)
     code = source(catalogue.load("slow-parts")).computes
-    assert isinstance(ledger.read_part(tmp_path, "part 0", machine.versions(), code), tuple)
-    assert "code has changed" in ledger.read_part(tmp_path, "part 0", machine.versions(), "other")
+    assert isinstance(ledger.read_part(tmp_path, "part number=0", machine.versions(), code), tuple)
+    assert "code has changed" in ledger.read_part(tmp_path, "part number=0", machine.versions(), "other")
     with pytest.raises(
         Refusal, match=r"experiment's file of the machine that asks; that of slow-parts is another there"
     ):
-        cluster._keep({**back, "measured": {**back["measured"], "code": "other"}}, "slow-parts", "part 0", tmp_path)
+        cluster._keep(
+            {**back, "measured": {**back["measured"], "code": "other"}}, "slow-parts", "part number=0", tmp_path
+        )
     back["measured"]["versions"] = {**machine.versions(), "jax": "0.0"}
     with pytest.raises(Refusal, match=r"got jax 0\.0 there and .* here\. Install the same on all"):
-        cluster._keep(back, "slow-parts", "part 0", tmp_path)
+        cluster._keep(back, "slow-parts", "part number=0", tmp_path)
     with pytest.raises(
-        cluster.workers.Stopped, match="stopped in 'all' with ZeroDivisionError: the denominator vanished"
+        cluster.workers.Stopped, match="stopped in 'run' with ZeroDivisionError: the denominator vanished"
     ):
-        cluster._keep(cluster.far_part("broken", '{"how": "raise"}', 0, "all"), "broken", "all", tmp_path)
+        cluster._keep(cluster.far_part("broken", '{"how": "raise"}', 0, "run"), "broken", "run", tmp_path)
     assert "ZeroDivisionError" in (tmp_path / "failure.txt").read_text()
     with pytest.raises(Refusal, match="broken: A Cloud is not a flock"):
-        cluster._keep(cluster.far_part("broken", '{"how": "refuse"}', 0, "all"), "broken", "all", tmp_path)
+        cluster._keep(cluster.far_part("broken", '{"how": "refuse"}', 0, "run"), "broken", "run", tmp_path)
 
 
 def ran(*words):

@@ -297,7 +297,7 @@ class Generalisation(Experiment):
             left.set_xticks([-np.pi, 0, np.pi], ["−π", "0", "π"])
             left.legend(loc="upper left", ncols=2)
             series = {name: np.abs(data["pieces"][..., i].mean(0)) for i, name in _numbered()}
-            slopes(right, self.sizes, series, fit=False)
+            slopes(right, self.sizes, series, fits={})
             right.plot(self.sizes, data["total"].mean(0), color=INK, linewidth=2.4, label="excess risk")
             reference(right, self.sizes, -0.5, float(data["total"].mean(0)[0] * 1.5), label="slope −1/2")
             lowest = min(row.min() for row in series.values())
@@ -320,7 +320,7 @@ class Generalisation(Experiment):
             gap = data["width/gap"].mean(0)
             objective = {"excess risk": data["width/excess"].mean(0), "objective above its minimum": gap}
             above_zero = {n: np.where(np.minimum.accumulate(row) > 0, row, np.nan) for n, row in objective.items()}
-            slopes(left, widths, above_zero, fit=False)
+            slopes(left, widths, above_zero, fits={})
             bound = data["width/one draw"].mean() / widths
             left.plot(widths, bound, linestyle=DASHED, color=MUTED, label="what n draws cost")
             left.axhline(data["width/convex"].mean(), color=INK, linewidth=1, label="empirical minimiser")

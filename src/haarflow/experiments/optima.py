@@ -356,7 +356,7 @@ class Optima(Experiment):
                 "constants only, sample": gaps[1, 0],
             }
             axis = figure.add_subplot()
-            slopes(axis, self.fixed, series, xlabel="fixed atoms", ylabel="SI optimum − WI optimum", fit=False)
+            slopes(axis, self.fixed, series, xlabel="fixed atoms", ylabel="SI optimum − WI optimum", fits={})
             legend(axis)
 
         caption = (
