@@ -10,11 +10,11 @@ from haarflow.algebra.given import image
 from haarflow.algebra.groups import Cyclic, Dihedral, Hyperoctahedral, Rotations, Signs, Symmetric
 from haarflow.algebra.products import Product
 from haarflow.algebra.reps import natural, trivial
-from haarflow.experiments._identities import Case, case, errors
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import uniform
 from haarflow.models.units import Custom, Dense, Perceptron, TwoLayer
+from haarflow.practice.testing import Case, case, check_identities
 from haarflow.runs.experiment import Count, Experiment, Panel, below, between
 
 BOUND = 1e-12
@@ -70,7 +70,9 @@ class Identities(Experiment):
 
     def errors(self, key, case: Case) -> dict[str, float]:
         """The size of the failure of every identity."""
-        return errors(key, case, atoms=self.atoms, samples=self.samples, fault=self.fault)
+        return check_identities(
+            key, case.unit, case.on_x, case.on_y, atoms=self.atoms, samples=self.samples, fault=self.fault
+        )
 
     def gather(self, pieces):
         example = pieces.pop("Prop 4")

@@ -128,8 +128,8 @@ class Experiment(BaseModel):
         """
         yield self.run, once()
 
-    def run(self, key: Any) -> Mapping[str, Any]:
-        """The named arrays of an experiment that is one part."""
+    def run(self, *key: Any, **more: Any) -> Mapping[str, Any]:
+        """`run(key)`: the named arrays of an experiment that is one part."""
         raise NotImplementedError(f"The experiment {self.name} must define run(self, key), or a design(self).")
 
     def fits(self, data: Data) -> Mapping[str, Fit]:
