@@ -24,12 +24,6 @@ from haarflow.measures.clouds import Cloud, action_matrices
 from haarflow.measures.distances import generator, w2
 from haarflow.models.units import Unit, network
 
-FAULTS = {
-    "no inverse": "averages are taken with g in place of its inverse on the outputs",
-    "half orbit": "the last image of every particle is lost",
-    "one-sided action": "parameters are moved by the inputs' action alone",
-    "unclosed data": "one image of one sample is lost",
-}
 Fault = Literal["none", "no inverse", "half orbit", "one-sided action", "unclosed data"]
 
 # The identities are exact whatever the compiler does, and their programs run once: spend nothing on speed.
