@@ -241,6 +241,21 @@ class Data(Mapping[str, Any]):
         return len(self._arrays)
 
 
+def concatenated(arrays: Sequence[Named], dim: str) -> Named:
+    """Arrays one after the other along an axis; its labels too, where all have some."""
+    first = arrays[0]
+    coords = {name: labels for name, labels in first.coords.items() if name != dim}
+    if all(dim in array.coords for array in arrays):
+        coords[dim] = tuple(label for array in arrays for label in array.coords[dim])
+    return Named(np.concatenate([array.values for array in arrays], axis=first.axis(dim)), first.dims, coords)
+
+
+def joined(pieces: Iterable[Mapping[str, Named]], dim: str) -> dict[str, Named]:
+    """Dictionaries of named arrays one after the other along an axis, array by array."""
+    rows = list(pieces)
+    return {name: concatenated([row[name] for row in rows], dim) for name in rows[0]}
+
+
 def described(array: Named) -> dict[str, Any]:
     """The names and labels of an array's axes as JSON has them; `restored` puts them back."""
     return {"dims": list(array.dims), "coords": {dim: list(labels) for dim, labels in array.coords.items()}}

@@ -111,7 +111,7 @@ def power_laws(
     by: str | None = None,
     over: str = "run",
     fits: Mapping[str, Fit] | None = None,
-    power: float | None = None,
+    power: float | int | None = None,
     centre: Centre = "median",
     colours: Sequence[str | int] | None = None,
     xlabel: str = "",
@@ -222,7 +222,7 @@ def boxes(
     log_axes(axis, sizes, xlabel, ylabel)
 
 
-def reference(axis: Any, sizes: Any, power: float, anchor: float, *, label: str | None = None) -> None:
+def reference(axis: Any, sizes: Any, power: float | int, anchor: Any, *, label: str | None = None) -> None:
     """A dashed line of the given slope through (first size, anchor), with its slope written at its end."""
     sizes = np.sort(np.asarray(sizes, float))
     line = anchor * (sizes / sizes[0]) ** power
