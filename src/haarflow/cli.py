@@ -55,7 +55,7 @@ def start(version: Version = False) -> None:
 @app.command("list")
 def list_(as_json: Json = False) -> None:
     """List the experiments and what each one claims."""
-    from haarflow.runs.discovery import catalogue
+    from haarflow.runs.catalogue import catalogue
 
     entries = list(catalogue().values())
     if as_json:
@@ -86,15 +86,15 @@ def run(
     force: Force = False,
 ) -> None:
     """Run one experiment, unless its record exists, and say which claims hold."""
-    from haarflow.runs import discovery
+    from haarflow.runs import catalogue
 
     mode = _mode(tour, quick, full)
-    discovery.find(name)
+    catalogue.find(name)
     from haarflow.runs import machine
     from haarflow.runs.config import configure
 
     machine.prepare()  # before the experiment's file makes its first array
-    experiment = configure(discovery.load(name), mode=mode, file=config, settings=settings or [])
+    experiment = configure(catalogue.load(name), mode=mode, file=config, settings=settings or [])
     (outcome,) = _sweep([experiment], seed, out, workers, force)
     if outcome.record is None:
         raise outcome.problem
@@ -119,15 +119,15 @@ def reproduce(
     force: Force = False,
 ) -> None:
     """Run every experiment (with --tour, the headline claims) and write OUT/report.html."""
-    from haarflow.runs import discovery
+    from haarflow.runs import catalogue
 
     mode = _mode(tour, quick, full)
-    entries = discovery.select(only, tour=mode == "tour")
+    entries = catalogue.select(only, tour=mode == "tour")
     from haarflow.runs import machine, report, words
     from haarflow.runs.config import configure
 
     machine.prepare()
-    experiments = [configure(discovery.load(entry.name), mode=mode) for entry in entries]
+    experiments = [configure(catalogue.load(entry.name), mode=mode) for entry in entries]
     sections: list[report.Section] = []
     missing = {experiment.name: "not finished yet." for experiment in experiments}
 
@@ -165,14 +165,14 @@ def sweep(
     one_of("--engine", engine, ("local", "dask"))
     if scheduler is not None and engine != "dask":
         raise Refusal(f"--scheduler is for the engine dask; got --engine {engine}. Write --engine dask.")
-    from haarflow.runs import machine, plan, progress, report, words
-    from haarflow.runs import sweep as sweeping
+    from haarflow.runs import machine, progress, report, sweeps, words
+    from haarflow.runs.scheduler import schedule
 
     machine.prepare()
-    jobs = plan.jobs(config, out, force=force)
+    jobs = sweeps.jobs(config, out, force=force)
     with progress.watcher(len(jobs)) as watch:
         crew = _cluster(workers, scheduler, watch) if engine == "dask" else None
-        outcomes = sweeping.sweep(jobs, count=workers, watch=watch, crew=crew)
+        outcomes = schedule(jobs, count=workers, watch=watch, crew=crew)
     if any(outcome.record for outcome in outcomes):
         report.report(out)
     if as_json:
@@ -241,12 +241,12 @@ def _mode(tour: bool, quick: bool, full: bool) -> str:
 
 
 def _sweep(experiments: list[Any], seed: int, out: Path, workers: int, force: bool, after: Any = None) -> list[Any]:
-    from haarflow.runs import progress, sweep
+    from haarflow.runs import progress, scheduler
 
-    jobs = [sweep.job(experiment, seed, out, force=force) for experiment in experiments]
+    jobs = [scheduler.job(experiment, seed, out, force=force) for experiment in experiments]
     with progress.watcher(len(jobs)) as watch:
         options = {"after": after, "draw": True} if after else {}
-        return sweep.sweep(jobs, count=workers, watch=watch, **options)
+        return scheduler.schedule(jobs, count=workers, watch=watch, **options)
 
 
 def main() -> None:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from haarflow.runs import design, judge
+
 
 class Rehearsal:
     """A small experiment whose parts are run once; one with a planted fault runs only the parts it spoils again."""
@@ -9,32 +11,31 @@ class Rehearsal:
     def __init__(self, kind, key, **settings):
         self.kind, self.key, self.settings = kind, key, settings
         self.experiment = kind(**settings)
-        self.pieces = {part: dict(self.experiment.run(key, part)) for part in self.experiment.parts()}
+        self.pieces = {part: design.compute(self.experiment, key, part) for part in design.parts(self.experiment)}
 
     def data(self):
         """The gathered record without a fault."""
-        return self._gathered(self.experiment, {})
+        return design.gather(self.experiment, self.pieces)
 
     def lost(self, fault=None, again=()):
-        """The claims that do not hold, as it is or with a fault planted in the parts `again`."""
+        """The claims that do not hold, as it is or with a fault planted in the parts (or methods) `again`."""
         faulty = self.experiment if fault is None else self.kind(**self.settings, fault=fault)
-        data = self._gathered(faulty, {part: dict(faulty.run(self.key, part)) for part in again})
-        return {claim for claim, check in faulty.verdict(data).items() if not check.holds}
+        spoiled = [part for part in design.parts(faulty) if part in again or part.split(" ")[0] in again]
+        assert bool(spoiled) == bool(again), f"none of {list(self.pieces)} is one of {again}"
+        pieces = self.pieces | {part: design.compute(faulty, self.key, part) for part in spoiled}
+        claims = judge.claims(faulty, design.gather(faulty, pieces))
+        return {claim for claim, check in claims.items() if not check.holds}
 
     def shown(self):
-        """Draw every panel; the figures of the record, none of which may be nan."""
+        """Draw every panel; the numbers of the record, none of which may be nan."""
         from matplotlib.figure import Figure
 
         data = self.data()
         for panel in self.experiment.panels(data):
             panel.draw(Figure())
-        figures = self.experiment.figures(data)
-        assert all(number == number for number in figures.values())
-        return figures
-
-    def _gathered(self, experiment, again):
-        pieces = self.pieces | again
-        return dict(experiment.gather({part: dict(piece) for part, piece in pieces.items()}))
+        numbers = judge.numbers(self.experiment, data)
+        assert all(number == number for number in numbers.values())
+        return numbers
 
 
 @pytest.fixture(scope="session")

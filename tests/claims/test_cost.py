@@ -8,11 +8,11 @@ import pytest
 
 from haarflow.cli import answer
 from haarflow.errors import Refusal
-from haarflow.runs import config, cost, discovery, machine, sweep, workers
+from haarflow.runs import catalogue, config, cost, machine, scheduler, workers
 from haarflow.runs.experiment import Count, Experiment, Horizon, Step
 from haarflow.values import machine_memory
 
-NAMES = sorted(discovery.catalogue())
+NAMES = sorted(catalogue.catalogue())
 NEEDS = r"would take about [0-9.e+]+ (years|days|hours|minutes), most of all by '{}'\. Write less, or give --force\."
 
 
@@ -35,7 +35,7 @@ def whole_numbers(kind):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("number", [10**18, 10**29], ids=["1e18", "1e29"])
 def test_absurd_whole_numbers_are_refused_with_what_they_would_cost(name, number, tmp_path):
-    kind, asked = discovery.load(name), 0
+    kind, asked = catalogue.load(name), 0
     for setting, put in whole_numbers(kind):
         begin = time.monotonic()
         try:
@@ -43,9 +43,9 @@ def test_absurd_whole_numbers_are_refused_with_what_they_would_cost(name, number
         except Refusal:  # a rule of the experiment's own, such as "every batch divides the largest"
             continue
         with pytest.raises(Refusal, match=NEEDS.format(setting)):
-            sweep.job(experiment, 0, tmp_path)
+            scheduler.job(experiment, 0, tmp_path)
         with pytest.raises(Refusal, match=f"{name}, setting '{setting}': whole numbers are at most 1e"):
-            sweep.job(experiment, 0, tmp_path, force=True)
+            scheduler.job(experiment, 0, tmp_path, force=True)
         assert time.monotonic() - begin < 1
         asked += 1
     assert asked
@@ -54,12 +54,12 @@ def test_absurd_whole_numbers_are_refused_with_what_they_would_cost(name, number
 
 @pytest.mark.parametrize("name", NAMES)
 def test_published_modes_and_anything_smaller_are_taken(name, tmp_path):
-    kind = discovery.load(name)
+    kind = catalogue.load(name)
     for mode in ("tour", "quick", "full"):
-        sweep.job(getattr(kind, mode)(), 0, tmp_path)
+        scheduler.job(getattr(kind, mode)(), 0, tmp_path)
     quick, full = (getattr(kind, mode)().model_dump(mode="json") for mode in ("quick", "full"))
     for setting, _ in whole_numbers(kind):
-        sweep.job(config.checked(kind, {**full, setting: min(quick[setting], full[setting])}), 0, tmp_path)
+        scheduler.job(config.checked(kind, {**full, setting: min(quick[setting], full[setting])}), 0, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,10 @@ def test_published_modes_and_anything_smaller_are_taken(name, tmp_path):
     [("langevin", "dt", 1e-12), ("langevin", "horizon", 1e12), ("propagation", "steps", [1e-3, 1e-13])],
 )
 def test_long_times_and_small_steps_cost_too(name, setting, value, tmp_path):
-    experiment = config.configure(discovery.load(name), settings=[f"{setting}={json.dumps(value)}"])
+    experiment = config.configure(catalogue.load(name), settings=[f"{setting}={json.dumps(value)}"])
     with pytest.raises(Refusal, match=NEEDS.format(setting)):
-        sweep.job(experiment, 0, tmp_path)
-    sweep.job(experiment, 0, tmp_path, force=True)
+        scheduler.job(experiment, 0, tmp_path)
+    scheduler.job(experiment, 0, tmp_path, force=True)
     assert config.command_of(experiment, 0).endswith(" --force")
 
 
@@ -81,7 +81,7 @@ class Own(Experiment):
     sizes: tuple[Count, ...] = (10, 20)
     time: Horizon = 2.0
     steps: tuple[Step, ...] = (0.5, 0.25)
-    weights: dict[str, int] = {}  # noqa: RUF012
+    weights: dict[str, int] = {}
     label: str = "x"
     flag: bool = True
     share: float = 0.5
@@ -118,7 +118,7 @@ def test_what_does_not_fit_into_memory_is_refused_with_its_size():
     with pytest.raises(
         Refusal, match=r"half of this machine's memory, .*; at one number each, 'particles' alone would"
     ):
-        cost.refuse_unless_affordable(discovery.load("wide")(particles=many))
+        cost.refuse_unless_affordable(catalogue.load("wide")(particles=many))
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ import sys
 import pytest
 
 from haarflow.cli import answer
-from haarflow.runs import discovery, ledger, machine, source, sweep
+from haarflow.runs import catalogue, ledger, machine, scheduler, source
 
 OWN = '''"""Somebody's own experiment."""
 
 import jax
 import numpy as np
 
-from haarflow.runs.experiment import Count, Experiment, Panel, below
+from haarflow.runs.experiment import Count, Experiment, below, over, panel
 from . import _shared
 from ._shared import bound as limit
 
@@ -31,10 +31,10 @@ class Own(Experiment):
     group = "toys"
     draws: Count = 100
 
-    def parts(self):
-        return ["a", "b"]
+    def design(self):
+        yield self.draw, over(part=("a", "b"))
 
-    def run(self, key, part):
+    def draw(self, key, part):
         """Draw."""
         ran(part)
         return {"mean": FACTOR * self.middle(jax.random.normal(key, (self.draws,)))}
@@ -42,20 +42,22 @@ class Own(Experiment):
     def middle(self, draws):
         return _shared.average(np.asarray(draws))  # of all
 
-    def verdict(self, data):
-        return {"the mean is small": below(abs(data["a/mean"]), limit())}
+    def claims(self, data):
+        yield below("the mean is small:", abs(data.mean.sel(part="a")), limit())
 
-    def figures(self, data):
-        return {"mean": data["a/mean"]}
+    def numbers(self, data):
+        return {"mean": data.mean.sel(part="a")}
 
-    def panels(self, data):
-        return [Panel(TITLE, "", lambda figure: figure.subplots())]
+    @panel(TITLE)
+    def mean(self, axis, data):
+        axis.plot([0, 1])
 
 
 def ran(part):
     with open("LOG", "a") as file:
         file.write(part)
 '''
+AXES = {"mean": {"dims": [], "coords": {}}}  # of what a part keeps
 SHARED = """
 def average(draws):
     return draws.mean()
@@ -86,7 +88,7 @@ def own(tmp_path, monkeypatch):
     """The experiment in a folder of its own, with ways to edit it, to run it and to tell what was computed."""
     folder = tmp_path / "mine"
     folder.mkdir()
-    monkeypatch.setenv(discovery.EXTRA, str(folder))
+    monkeypatch.setenv(catalogue.EXTRA, str(folder))
     monkeypatch.setenv(machine.NO_CACHE, "1")
     log = tmp_path / "log"
     texts = {"own.py": OWN.replace("LOG", str(log)), "_shared.py": SHARED}
@@ -123,12 +125,12 @@ COMPUTING = [
     ('return {"mean": FACTOR * self', 'return {"mean": 1.5 * FACTOR * self', "own.py"),
     ("(np.asarray(draws))  # of all", "(1 + np.asarray(draws))", "own.py"),
     ("draws.mean()", "draws.sum() / len(draws) + 1", "_shared.py"),
-    ('return ["a", "b"]', 'return ["a", "b", "c"]', "own.py"),
+    ('part=("a", "b")', 'part=("a", "b", "c")', "own.py"),
 ]
 JUDGING = [
     ("return 1.0", "return 1e-9", "_shared.py"),
-    ('below(abs(data["a/mean"]), limit())', 'below(0.5 + abs(data["a/mean"]), limit())', "own.py"),
-    ('return {"mean": data["a/mean"]}', 'return {"mean": -data["a/mean"]}', "own.py"),
+    ('abs(data.mean.sel(part="a")), limit()', '0.5 + abs(data.mean.sel(part="a")), limit()', "own.py"),
+    ('return {"mean": data.mean', 'return {"mean": -data.mean', "own.py"),
     ("Means are small.", "Means are tiny.", "own.py"),
     ("Source: counting.", "Source: weighing.", "own.py"),
 ]
@@ -137,13 +139,14 @@ NOTHING = [
     ("  # of all", "  # of every one of them", "own.py"),
     ("        ran(part)\n", "\n        ran(\n            part,\n        )\n", "own.py"),
     ('TITLE = "Draws"', 'TITLE = "Many draws"', "own.py"),
-    ("lambda figure: figure.subplots()", "lambda figure: figure.subplots(1, 2)", "own.py"),
+    ("axis.plot([0, 1])", "axis.plot([0, 2])", "own.py"),
+    ("@panel(TITLE)", "@panel(TITLE, 'Lines.')", "own.py"),
     ("return 0", "return 7", "_shared.py"),
-    ("import Count, Experiment, Panel, below", "import Count, Experiment, Panel, above, below", "own.py"),
+    ("import Count, Experiment, below,", "import Count, Experiment, above, below,", "own.py"),
     ('"""Somebody\'s own experiment."""', '"""An experiment of mine."""', "own.py"),
     (
-        "    def parts(self):",
-        "    @classmethod\n    def full(cls):\n        return cls(draws=200)\n\n    def parts(self):",
+        "    def design(self):",
+        "    @classmethod\n    def full(cls):\n        return cls(draws=200)\n\n    def design(self):",
         "own.py",
     ),
 ]
@@ -157,8 +160,8 @@ def test_an_edit_of_what_computes_is_computed(own, capsys, old, new, file):
     own.edit(old, new, file)
     record, ran = own.run(code=None)
     second = record.arrays()
-    assert ran == ("abc" if "c" in new[-3:] else "ab")
-    assert second.keys() != first.keys() or second["a/mean"] != first["a/mean"]
+    assert ran == ("abc" if '"c"' in new else "ab")
+    assert second.mean.shape != first.mean.shape or (second.mean != first.mean).all()
     assert "computed again, because the experiment's code has changed" in capsys.readouterr().err
     assert own.run(code=None)[1] == ""
 
@@ -210,10 +213,10 @@ def test_workers_compute_what_the_file_says_now(own):
 
 
 def test_parts_of_an_interrupted_run_are_kept_by_the_code_that_made_them(own):
-    job = sweep.job(discovery.load("own")(), 0, own.out)
-    code = source.source(discovery.load("own")).computes
-    facts = {"seconds": {"compile": 0, "run": 0}, "versions": machine.versions()}
-    ledger.write_part(job.home, "a", {"mean": 0.5}, code=code, **facts)
+    job = scheduler.job(catalogue.load("own")(), 0, own.out)
+    code = source.source(catalogue.load("own")).computes
+    facts = {"seconds": {"compile": 0, "run": 0}, "versions": machine.versions(), "axes": AXES}
+    ledger.write_part(job.home, "draw part=a", {"mean": 0.5}, code=code, **facts)
     own.edit("return 1.0", "return 2.0", "_shared.py")
     record, ran = own.run()
     assert ran == "b"
@@ -224,7 +227,7 @@ def test_a_file_that_changes_while_it_runs_leaves_no_mixed_record(own, capsys):
     own.edit("        ran(part)\n", "        ran(part)\n        change(part)\n")
     own.edit("def ran(part):", CHANGING)
     assert answer(["run", "own", "--workers", "0", "--out", str(own.out)]) == 2
-    assert "the part 'a' is not there (the experiment's code has changed since)" in capsys.readouterr().err
+    assert "the part 'draw part=a' is not there (the experiment's code has changed since)" in capsys.readouterr().err
     assert not ledger.find_records(own.out)
 
 
@@ -234,9 +237,9 @@ def test_force_computes_again_and_resumes_when_interrupted(own, monkeypatch):
     assert ran == "ab"
     assert again.facts == first.facts
     kept = machine.versions()
-    code = source.source(discovery.load("own")).computes
-    facts = {"seconds": {"compile": 0, "run": 0}, "versions": kept, "code": code}
-    ledger.write_part(first.path, "a", {"mean": 0.25}, **facts)  # as a forced run that was killed leaves it
+    code = source.source(catalogue.load("own")).computes
+    facts = {"seconds": {"compile": 0, "run": 0}, "versions": kept, "code": code, "axes": AXES}
+    ledger.write_part(first.path, "draw part=a", {"mean": 0.25}, **facts)  # as a forced run that was killed leaves it
     assert ledger.read(first.path).facts == first.facts  # the old record is there until the new one is
     forced, ran = own.run("--force")
     assert ran == "b"
@@ -247,7 +250,7 @@ def test_force_computes_again_and_resumes_when_interrupted(own, monkeypatch):
 def test_a_plain_command_leaves_the_parts_of_a_forced_run_that_is_still_at_work(own):
     record, _ = own.run()
     facts = {"seconds": {}, "versions": {}, "code": ""}
-    ledger.write_part(record.path, "a", {"mean": 0.25}, **facts)
+    ledger.write_part(record.path, "draw part=a", {"mean": 0.25}, **facts)
     with ledger.lock(record.path):
         own.run()
         assert (record.path / "parts").exists()

@@ -13,7 +13,7 @@ import pytest
 
 from haarflow.cli import answer
 from haarflow.errors import Refusal
-from haarflow.runs import config, discovery, ledger, machine, report, statistics, style, sweep
+from haarflow.runs import catalogue, config, ledger, machine, report, scheduler, statistics, style
 
 TOYS = Path(__file__).parents[1] / "toys"
 
@@ -21,12 +21,12 @@ TOYS = Path(__file__).parents[1] / "toys"
 @pytest.fixture(autouse=True)
 def toys(monkeypatch):
     """Find the toy experiments, and keep this process free of the compilation cache."""
-    monkeypatch.setenv(discovery.EXTRA, str(TOYS))
+    monkeypatch.setenv(catalogue.EXTRA, str(TOYS))
     monkeypatch.setenv(machine.NO_CACHE, "1")
 
 
 def coins(**settings):
-    return discovery.load("coin-mean")(**settings)
+    return catalogue.load("coin-mean")(**settings)
 
 
 def command(*words):
@@ -47,7 +47,7 @@ def test_a_run_in_json_is_one_object_with_the_promised_keys(tmp_path, capsys):
     assert set(said) == keys | {"seconds", "memory", "record"}
     assert said["seed"] == 3
     (known,) = said["evidence"].values()
-    assert known == {"value": said["figures"]["slope"], "wanted": "between -0.8 and -0.2"}
+    assert known == {"value": said["figures"]["slope, the error"], "wanted": "between -0.8 and -0.2"}
     assert said["experiment"] == "coin-mean"
     assert said["claim"] == "The mean of n coins errs like `n^-1/2`."
     assert said["source"] == "Bernoulli, Ars Conjectandi, 1713."
@@ -58,15 +58,15 @@ def test_a_run_in_json_is_one_object_with_the_promised_keys(tmp_path, capsys):
 
 
 def test_workers_and_this_process_make_the_same_bytes(tmp_path):
-    here = sweep.run(coins(), out=tmp_path / "here", count=0)
+    here = scheduler.run(coins(), out=tmp_path / "here", count=0)
     there = command("run", "coin-mean", "--json", "--out", str(tmp_path / "there"))
     assert there.returncode == 0, there.stderr
     assert contents(here.path) == contents(Path(json.loads(there.stdout)["record"]))
-    assert "coin-mean: n=10 done" in there.stderr
+    assert "coin-mean: flip n=10 done" in there.stderr
 
 
 def test_a_record_tells_its_config_precision_versions_and_seed(tmp_path):
-    record = sweep.run(coins(repetitions=5), seed=7, out=tmp_path, count=0)
+    record = scheduler.run(coins(repetitions=5), seed=7, out=tmp_path, count=0)
     assert record.config["repetitions"] == 5
     assert record.seed == 7
     assert record.precision == "float64"
@@ -78,33 +78,33 @@ def test_a_record_tells_its_config_precision_versions_and_seed(tmp_path):
 
 
 def test_a_finished_record_is_never_recomputed(tmp_path, monkeypatch):
-    first = sweep.run(coins(), out=tmp_path, count=0)
-    monkeypatch.setattr(type(coins()), "run", lambda *_: pytest.fail("ran again"))
-    assert sweep.run(coins(), out=tmp_path, count=0).facts == first.facts
+    first = scheduler.run(coins(), out=tmp_path, count=0)
+    monkeypatch.setattr(type(coins()), "flip", lambda *_, **__: pytest.fail("ran again"))
+    assert scheduler.run(coins(), out=tmp_path, count=0).facts == first.facts
 
 
 def test_a_finished_part_is_not_run_again(tmp_path, monkeypatch):
-    job = sweep.job(coins(), 0, tmp_path)
-    whole = sweep.run(coins(), out=tmp_path / "whole", count=0)
+    job = scheduler.job(coins(), 0, tmp_path)
+    whole = scheduler.run(coins(), out=tmp_path / "whole", count=0)
     kind, ran = type(coins()), []
-    usual = kind.run
+    usual = kind.flip
 
-    def stops_at_1000(self, key, part):
-        ran.append(part)
-        if part == "n=1000" and ran.count(part) == 1:
+    def flip(self, key, n):
+        ran.append(n)
+        if n == 1000 and ran.count(n) == 1:
             raise ZeroDivisionError
-        return usual(self, key, part)
+        return usual(self, key, n)
 
-    monkeypatch.setattr(kind, "run", stops_at_1000)
-    assert sweep.sweep([job], count=0)[0].record is None
-    record = sweep.run(coins(), out=tmp_path, count=0)
-    assert ran == ["n=10", "n=100", "n=1000", "n=1000"]
+    monkeypatch.setattr(kind, "flip", flip)
+    assert scheduler.schedule([job], count=0)[0].record is None
+    record = scheduler.run(coins(), out=tmp_path, count=0)
+    assert ran == [10, 100, 1000, 1000]
     assert contents(record.path) == contents(whole.path)
     assert not (record.path / "parts").exists()
 
 
 def test_the_digest_sees_the_config_the_seed_and_the_version_only():
-    kind = discovery.load("coin-mean")
+    kind = catalogue.load("coin-mean")
     facts = kind.name, coins().model_dump(mode="json"), 0, 1
     changed = [
         ("other", *facts[1:]),
@@ -168,7 +168,7 @@ def test_settings_are_toml_values_or_else_strings():
 def test_a_mode_a_file_and_settings_change_the_config_in_that_order(tmp_path):
     file = tmp_path / "coins.toml"
     file.write_text("scale = 3.0\nrepetitions = 7\n")
-    made = config.configure(discovery.load("coin-mean"), mode="full", file=file, settings=["repetitions=8"])
+    made = config.configure(catalogue.load("coin-mean"), mode="full", file=file, settings=["repetitions=8"])
     assert made == coins(scale=3.0, repetitions=8)
 
 
@@ -184,7 +184,7 @@ def test_the_command_of_a_record_makes_that_record(settings):
     assert words[:3] == ["haarflow", "run", "coin-mean"]
     chosen = [word for flag, word in itertools.pairwise(words) if flag == "--set"]
     mode = next(word.removeprefix("--") for word in words if word in ("--quick", "--full", "--tour"))
-    assert config.configure(discovery.load("coin-mean"), mode=mode, settings=chosen) == coins(**settings)
+    assert config.configure(catalogue.load("coin-mean"), mode=mode, settings=chosen) == coins(**settings)
     assert words[-2:] == ["--seed", "5"]
 
 
@@ -200,7 +200,7 @@ def test_reproduce_writes_a_report_and_fails_when_a_verdict_does(tmp_path, capsy
 
 
 def test_a_failed_verdict_is_explained_by_its_number(tmp_path):
-    record = sweep.run(discovery.load("broken")(how="false"), out=tmp_path, count=0)
+    record = scheduler.run(catalogue.load("broken")(how="false"), out=tmp_path, count=0)
     assert record.verdicts == {"x stays below 0.5": False, "pigs fly": False}
     assert record.figures == {"first": 1.0, "second": None}
     section = report.section(record)
@@ -209,7 +209,7 @@ def test_a_failed_verdict_is_explained_by_its_number(tmp_path):
 
 
 def test_the_report_is_a_function_of_the_records(tmp_path):
-    sweep.run(coins(), out=tmp_path, count=0)
+    scheduler.run(coins(), out=tmp_path, count=0)
     path, complaints = report.report(tmp_path)
     first = path.read_bytes()
     assert complaints == []
@@ -217,7 +217,7 @@ def test_the_report_is_a_function_of_the_records(tmp_path):
 
 
 def test_the_report_needs_nothing_else(tmp_path):
-    sweep.run(coins(), out=tmp_path, count=0)
+    scheduler.run(coins(), out=tmp_path, count=0)
     page = report.report(tmp_path)[0].read_text()
     outside = [link for link in re.findall(r'(?:src|href)="([^"]*)"', page) if not link.startswith(("#", "data:"))]
     assert outside == []
@@ -231,7 +231,7 @@ def test_the_report_needs_nothing_else(tmp_path):
 
 
 def test_figures_take_their_colours_from_the_page_and_have_ids_of_their_own(tmp_path):
-    record = sweep.run(coins(), out=tmp_path, count=0)
+    record = scheduler.run(coins(), out=tmp_path, count=0)
     panel = coins().panels(record.arrays())[0]
     first, second = style.render(panel, "one"), style.render(panel, "two")
     assert first == style.render(panel, "one")
@@ -262,7 +262,7 @@ def test_slopes_refuse_what_has_no_logarithm():
 
 
 def test_show_prints_a_record_from_its_folder_or_its_file(tmp_path, capsys):
-    record = sweep.run(coins(), out=tmp_path, count=0)
+    record = scheduler.run(coins(), out=tmp_path, count=0)
     for path in (record.path, record.path / "record.json"):
         assert answer(["show", str(path)]) == 0
         assert "Bernoulli" in capsys.readouterr().out
@@ -278,5 +278,5 @@ def test_parts_tell_how_far_they_are(tmp_path):
             self.heard += ((name, part, fraction, text),)
 
     ears = Ears()
-    sweep.sweep([sweep.job(coins(), 0, tmp_path)], count=0, watch=ears)
-    assert ("coin-mean", "n=10", 0.5, "flipped") in ears.heard
+    scheduler.schedule([scheduler.job(coins(), 0, tmp_path)], count=0, watch=ears)
+    assert ("coin-mean", "flip n=10", 0.5, "flipped") in ears.heard

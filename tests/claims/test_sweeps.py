@@ -14,7 +14,7 @@ import pytest
 
 from haarflow.cli import answer
 from haarflow.errors import Refusal
-from haarflow.runs import cluster, discovery, ledger, machine, overview, plan
+from haarflow.runs import catalogue, cluster, ledger, machine, overview, sweeps
 from haarflow.runs.source import source
 
 TESTS = Path(__file__).parents[1]
@@ -41,7 +41,7 @@ wait = [0.2, 0.3, 0.4, 0.5]
 @pytest.fixture(autouse=True)
 def toys(monkeypatch):
     """Find the toy experiments, and keep this process free of the compilation cache."""
-    monkeypatch.setenv(discovery.EXTRA, str(TESTS / "toys"))
+    monkeypatch.setenv(catalogue.EXTRA, str(TESTS / "toys"))
     monkeypatch.setenv(machine.NO_CACHE, "1")
 
 
@@ -64,7 +64,7 @@ def records(out):
 
 
 def test_a_sweep_is_every_combination_of_values_and_seeds(written, tmp_path):
-    jobs = plan.jobs(written(COINS), tmp_path)
+    jobs = sweeps.jobs(written(COINS), tmp_path)
     assert len({job.home for job in jobs}) == len(jobs) == 2 * 2 * 2
     assert jobs[0].label == "coin-mean repetitions=5, sizes=[10, 100], seed=3"
     assert [job.seed for job in jobs] == [3, 4] * 4
@@ -75,7 +75,7 @@ def test_a_sweep_is_every_combination_of_values_and_seeds(written, tmp_path):
 
 def test_the_file_in_the_docs_is_a_sweep(written, tmp_path):
     (text,) = re.findall(r"```toml\n(.*?)```", (TESTS.parent / "docs" / "scale.md").read_text(), re.S)
-    jobs = plan.jobs(written(text), tmp_path)
+    jobs = sweeps.jobs(written(text), tmp_path)
     assert len(jobs) == 3 * 2 * 3
     assert {job.experiment.repetitions for job in jobs} == {1000}
 
@@ -212,7 +212,7 @@ def test_a_sweep_may_have_more_runs_than_files_are_open_at_once(written, tmp_pat
 )
 def test_a_sweep_file_that_cannot_be_run_is_refused_in_a_sentence(written, tmp_path, text, sentence):
     with pytest.raises(Refusal, match=sentence):
-        plan.jobs(written(text), tmp_path)
+        sweeps.jobs(written(text), tmp_path)
 
 
 def test_engines_are_refused_in_a_sentence(written, tmp_path, monkeypatch, capsys):
@@ -228,25 +228,27 @@ def test_engines_are_refused_in_a_sentence(written, tmp_path, monkeypatch, capsy
 
 def test_what_comes_back_from_afar_is_kept_or_becomes_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "_ready", lambda: None)
-    back = cluster.far_part("slow-parts", '{"count": 1, "wait": 0.0}', 0, "part 0")
-    cluster._keep(back, "slow-parts", "part 0", tmp_path)
-    code = source(discovery.load("slow-parts")).computes
-    assert isinstance(ledger.read_part(tmp_path, "part 0", machine.versions(), code), tuple)
-    assert "code has changed" in ledger.read_part(tmp_path, "part 0", machine.versions(), "other")
+    back = cluster.far_part("slow-parts", '{"count": 1, "wait": 0.0}', 0, "part number=0")
+    cluster._keep(back, "slow-parts", "part number=0", tmp_path)
+    code = source(catalogue.load("slow-parts")).computes
+    assert isinstance(ledger.read_part(tmp_path, "part number=0", machine.versions(), code), tuple)
+    assert "code has changed" in ledger.read_part(tmp_path, "part number=0", machine.versions(), "other")
     with pytest.raises(
         Refusal, match=r"experiment's file of the machine that asks; that of slow-parts is another there"
     ):
-        cluster._keep({**back, "measured": {**back["measured"], "code": "other"}}, "slow-parts", "part 0", tmp_path)
+        cluster._keep(
+            {**back, "measured": {**back["measured"], "code": "other"}}, "slow-parts", "part number=0", tmp_path
+        )
     back["measured"]["versions"] = {**machine.versions(), "jax": "0.0"}
     with pytest.raises(Refusal, match=r"got jax 0\.0 there and .* here\. Install the same on all"):
-        cluster._keep(back, "slow-parts", "part 0", tmp_path)
+        cluster._keep(back, "slow-parts", "part number=0", tmp_path)
     with pytest.raises(
-        cluster.workers.Stopped, match="stopped in 'all' with ZeroDivisionError: the denominator vanished"
+        cluster.workers.Stopped, match="stopped in 'run' with ZeroDivisionError: the denominator vanished"
     ):
-        cluster._keep(cluster.far_part("broken", '{"how": "raise"}', 0, "all"), "broken", "all", tmp_path)
+        cluster._keep(cluster.far_part("broken", '{"how": "raise"}', 0, "run"), "broken", "run", tmp_path)
     assert "ZeroDivisionError" in (tmp_path / "failure.txt").read_text()
     with pytest.raises(Refusal, match="broken: A Cloud is not a flock"):
-        cluster._keep(cluster.far_part("broken", '{"how": "refuse"}', 0, "all"), "broken", "all", tmp_path)
+        cluster._keep(cluster.far_part("broken", '{"how": "refuse"}', 0, "run"), "broken", "run", tmp_path)
 
 
 def ran(*words):

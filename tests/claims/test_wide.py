@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from haarflow.experiments.wide import Wide
-from haarflow.runs import discovery, machine, report, style, sweep
+from haarflow.runs import catalogue, machine, report, scheduler, style
 
 SMALL = Wide(particles=2000, smaller=(100,), steps=20, inputs=50, mmd_up_to=100)
 
@@ -53,9 +53,9 @@ def test_the_panels_draw(data):
 
 
 def test_memory_is_told_beside_the_seconds_and_never_in_the_record(tmp_path, monkeypatch):
-    monkeypatch.setenv(discovery.EXTRA, str(Path(__file__).parents[1] / "toys"))
+    monkeypatch.setenv(catalogue.EXTRA, str(Path(__file__).parents[1] / "toys"))
     monkeypatch.setenv(machine.NO_CACHE, "1")
-    record = sweep.run(discovery.load("coin-mean")(), out=tmp_path, count=0)
+    record = scheduler.run(catalogue.load("coin-mean")(), out=tmp_path, count=0)
     assert record.memory == record.summary()["memory"] == max(record.timing["memory"].values()) > 10
     assert "memory" not in json.loads((record.path / "record.json").read_text())
     assert f"the largest worker held {record.memory:,.0f} MB" in report.section(record).html

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from haarflow.cli import answer
 from haarflow.errors import Refusal
-from haarflow.runs import discovery, ledger, machine, sweep
+from haarflow.runs import catalogue, ledger, machine, scheduler
 from haarflow.runs.source import source
 
 TOYS = Path(__file__).parents[1] / "toys"
@@ -20,7 +21,7 @@ TOYS = Path(__file__).parents[1] / "toys"
 @pytest.fixture(autouse=True)
 def toys(monkeypatch):
     """Find the toy experiments, and keep this process free of the compilation cache."""
-    monkeypatch.setenv(discovery.EXTRA, str(TOYS))
+    monkeypatch.setenv(catalogue.EXTRA, str(TOYS))
     monkeypatch.setenv(machine.NO_CACHE, "1")
 
 
@@ -42,7 +43,7 @@ def refused(capsys):
 @pytest.fixture
 def record(tmp_path):
     """A finished record."""
-    return sweep.run(discovery.load("coin-mean")(), out=tmp_path, count=0)
+    return scheduler.run(catalogue.load("coin-mean")(), out=tmp_path, count=0)
 
 
 @pytest.mark.parametrize(
@@ -170,13 +171,15 @@ def test_a_record_whose_arrays_are_gone(refused, record):
 
 @pytest.mark.parametrize("fault", ["truncated", "changed", "swapped", "versions", "code"])
 def test_a_damaged_part_is_run_again_and_says_so(tmp_path, capsys, record, fault):
-    experiment, out = discovery.load("coin-mean")(), tmp_path / "again"
-    job = sweep.job(experiment, 0, out)
-    errors = record.arrays()["error"][:, 0]
+    experiment, out = catalogue.load("coin-mean")(), tmp_path / "again"
+    job = scheduler.job(experiment, 0, out)
+    errors = np.asarray(record.arrays()["error"].sel(n=10))
     versions = {**machine.versions(), **({"jax": "0.0"} if fault == "versions" else {})}
     facts = {"versions": versions, "code": "other" if fault == "code" else source(type(experiment)).computes}
-    ledger.write_part(job.home, "n=10", {"error": errors}, seconds={"compile": 0, "run": 0}, **facts)
-    path = ledger.part_path(job.home, "n=10")
+    axes = {"error": {"dims": ["run"], "coords": {}}}
+    measured = {"seconds": {"compile": 0, "run": 0}, "axes": axes, **facts}
+    ledger.write_part(job.home, "flip n=10", {"error": errors}, **measured)
+    path = ledger.part_path(job.home, "flip n=10")
     content = path.read_bytes()
     if fault == "truncated":
         path.write_bytes(content[:-40])
@@ -186,7 +189,7 @@ def test_a_damaged_part_is_run_again_and_says_so(tmp_path, capsys, record, fault
         path.write_bytes(content.partition(b"\n")[0] + b"\n" + ledger.pack({"error": errors + 1.0}))
     assert answer(["run", "coin-mean", "--workers", "0", "--out", str(out)]) == 0
     reason = "the experiment's code has changed" if fault == "code" else "it"
-    assert f"the part 'n=10' runs again, because {reason}" in capsys.readouterr().err
+    assert f"the part 'flip n=10' runs again, because {reason}" in capsys.readouterr().err
     for name in ("record.json", "arrays.npz"):
         assert (job.home / name).read_bytes() == (record.path / name).read_bytes()
 
@@ -199,7 +202,7 @@ def test_an_experiment_that_refuses_its_input(refused, tmp_path):
 def test_an_experiment_that_raises_keeps_its_traceback_in_a_file(refused, tmp_path):
     words = "run", "broken", "--set", "how=raise", "--workers", "1", "--out", tmp_path
     sentence = refused(*words, code=3)
-    assert "stopped in 'all' with ZeroDivisionError: the denominator vanished." in sentence
+    assert "stopped in 'run' with ZeroDivisionError: the denominator vanished." in sentence
     (path,) = tmp_path.rglob("failure.txt")
     assert str(path) in sentence
     assert "ZeroDivisionError" in path.read_text()
@@ -207,7 +210,7 @@ def test_an_experiment_that_raises_keeps_its_traceback_in_a_file(refused, tmp_pa
 
 def test_a_worker_that_dies(refused, tmp_path):
     sentence = refused("run", "broken", "--set", "how=die", "--workers", "1", "--out", tmp_path, code=3)
-    assert sentence.startswith("A worker process died while running broken (all): killed from outside, or out")
+    assert sentence.startswith("A worker process died while running broken (run): killed from outside, or out")
     assert sentence.endswith("give the same command again, with --workers 1 if memory is short.")
 
 
@@ -215,8 +218,9 @@ def test_a_worker_that_dies(refused, tmp_path):
     ("how", "sentence"),
     [
         ("object", "A record holds arrays of numbers; 'x' is ndarray."),
-        ("array", "a verdict is true or false; 'a verdict for each' is an array."),
-        ("nothing", "verdict(data) judges at least one claim; it gave none."),
+        ("nameless", "The axes of an array have names; 'x' of 'run' has the shape (2,), and no names. Write named(x, "),
+        ("array", "holds judges what is true or false; 'a verdict for each' is an array of shape (2,)"),
+        ("nothing", "claims(data) judges at least one claim; it gave none."),
     ],
 )
 def test_an_experiment_that_gives_the_wrong_thing(refused, tmp_path, how, sentence):
@@ -224,7 +228,7 @@ def test_an_experiment_that_gives_the_wrong_thing(refused, tmp_path, how, senten
 
 
 def test_one_experiment_that_stops_does_not_stop_the_others(tmp_path, capsys, monkeypatch):
-    kind = discovery.load("broken")
+    kind = catalogue.load("broken")
     monkeypatch.setattr(kind, "quick", classmethod(lambda cls: cls(how="raise")))
     words = ["reproduce", "--quick", "--only", "toys/*n*", "--workers", "0", "--out", str(tmp_path)]
     assert answer(words) == 3
@@ -245,13 +249,13 @@ def test_one_experiment_that_stops_does_not_stop_the_others(tmp_path, capsys, mo
 )
 def test_an_experiment_file_that_cannot_be_used(refused, tmp_path, monkeypatch, text, sentence):
     (tmp_path / "half.py").write_text(text)
-    monkeypatch.setenv(discovery.EXTRA, str(tmp_path))
+    monkeypatch.setenv(catalogue.EXTRA, str(tmp_path))
     assert sentence in refused("run", "half")
 
 
 def test_two_experiments_of_one_name(refused, tmp_path, monkeypatch):
     (tmp_path / "coin_mean.py").write_text((TOYS / "coin_mean.py").read_text())
-    monkeypatch.setenv(discovery.EXTRA, os.pathsep.join([str(TOYS), str(tmp_path)]))
+    monkeypatch.setenv(catalogue.EXTRA, os.pathsep.join([str(TOYS), str(tmp_path)]))
     assert "got coin-mean twice" in refused("list")
 
 
@@ -262,21 +266,22 @@ def test_the_json_of_a_failing_run_is_clean(tmp_path, capsys):
 
 
 ODD = '''
-from haarflow.runs.experiment import Count, Experiment
+from haarflow.runs.experiment import Count, Experiment, blocks, holds, named, once, over
 
 class Odd(Experiment):
     """Odd."""
 
     {}
 
-    def run(self, key, part):
+    def run(self, key):
         return {{"x": 1.0}}
 
-    def verdict(self, data):
-        return {{"it holds": True}}
+    def claims(self, data):
+        yield holds("it is", True)
 
     {}
 '''
+CELLS = "lambda self, key, n: {'x': named(__import__('numpy').ones(n), 'place')}"
 
 
 @pytest.mark.parametrize(
@@ -284,25 +289,45 @@ class Odd(Experiment):
     [
         ("n: Count = 0", "", "odd, setting 'n': input should be greater than or equal to 1; got 0."),
         ("n: int", "", "odd, setting 'n': it has no default and must be given. Write `--set n=...`."),
-        ("", "def parts(self): return []", "The parts of odd are a list of different names, at least one; got []."),
-        ("", "def parts(self): return ['a', 'a']", "The parts of odd are a list of different names"),
-        ("", "def parts(self): return 3", "at least one; got 3."),
-        ("", "def parts(self): raise KeyError('no')", "parts() raised KeyError: 'no'."),
+        ("", "def design(self): return []", "design() of odd yields a method and its cells, at least once; it gave"),
         (
             "",
-            "def run(self, key, part): return None",
-            "odd: run(key, part) gives a dictionary of arrays by name; for 'all'",
+            "def design(self): yield self.run, over(n=(1, 1))",
+            "The cells of odd are different; got 'run n=1' twice.",
+        ),
+        ("", "def design(self): yield self.run", "yields a method and its cells; got the function run. Write yield"),
+        (
+            "",
+            "def design(self): raise KeyError('no')",
+            "The design of odd yields methods and their cells; it raised Key",
+        ),
+        ("", "def design(self): return 3", "it raised TypeError: 'int' object is not iterable."),
+        ("", "def design(self): yield self.run, once(); yield self.run, once()", "got 'run' twice."),
+        (
+            "",
+            "def run(self, key): return None",
+            "odd: A part gives a dictionary of arrays by name; for 'run' it gave N",
         ),
         (
             "",
-            "def run(self, key, part): return {1: 2}",
-            "gives a dictionary of arrays by name; for 'all' it gave a dict of 1.",
+            "def run(self, key): return {1: 2}",
+            "gives a dictionary of arrays by name; for 'run' it gave a dict of 1.",
         ),
         (
             "",
-            "def gather(self, pieces): return None",
-            "odd: gather(pieces) gives a dictionary with names in words; got None.",
+            "def run(self, key): return {'x': named([1], 'a', 'b')}",
+            "A named array has a name for each axis; got the",
         ),
+        ("", "def run(self, key): return {'x': named([1], 'a', a=(1, 2))}", "The labels of 'a' are different, one for"),
+        (
+            f"go = {CELLS}",
+            "def design(self): yield self.go, over(n=(1, 2))",
+            "'x' has as many places on 'place' in all",
+        ),
+        ("", "def claims(self, data): return []", "odd: claims(data) judges at least one claim; it gave none."),
+        ("", "def claims(self, data): yield True", "claims(data) yields claims; got True. Write yield below("),
+        ("", "def claims(self, data): yield from [holds('a', True)] * 2", "a sentence of its own; got twice 'a'."),
+        ("", "def numbers(self, data): return None", "numbers(data) gives a dictionary with names in words; got None."),
         (
             "",
             "quick = classmethod(lambda cls: None)",
@@ -314,14 +339,14 @@ class Odd(Experiment):
 def test_an_odd_experiment_is_refused_in_a_sentence(refused, tmp_path, monkeypatch, setting, method, sentence):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "odd.py").write_text(ODD.format(setting, method))
-    monkeypatch.setenv(discovery.EXTRA, str(tmp_path / "mine"))
+    monkeypatch.setenv(catalogue.EXTRA, str(tmp_path / "mine"))
     assert sentence in refused("run", "odd", "--workers", "0", "--out", tmp_path / "out")
     assert not list(tmp_path.rglob("record.json"))
 
 
 def test_a_setting_without_a_default_may_be_given(tmp_path, monkeypatch):
     (tmp_path / "odd.py").write_text(ODD.format("n: int", ""))
-    monkeypatch.setenv(discovery.EXTRA, str(tmp_path))
+    monkeypatch.setenv(catalogue.EXTRA, str(tmp_path))
     assert answer(["run", "odd", "--set", "n=3", "--workers", "0", "--out", str(tmp_path / "out")]) == 0
     (home,) = ledger.find_records(tmp_path / "out")
     assert ledger.read(home).command == "haarflow run odd --quick --set n=3 --seed 0"
@@ -329,15 +354,15 @@ def test_a_setting_without_a_default_may_be_given(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("count", ["0", "1"])
 def test_an_experiment_that_exits_gets_a_sentence(refused, tmp_path, monkeypatch, count):
-    (tmp_path / "odd.py").write_text(ODD.format("", "def run(self, key, part): raise SystemExit(0)"))
-    monkeypatch.setenv(discovery.EXTRA, str(tmp_path))
+    (tmp_path / "odd.py").write_text(ODD.format("", "def run(self, key): raise SystemExit(0)"))
+    monkeypatch.setenv(catalogue.EXTRA, str(tmp_path))
     sentence = refused("run", "odd", "--workers", count, "--out", tmp_path / "out", code=3)
-    assert "The experiment odd stopped in 'all' with SystemExit: 0. The traceback is in" in sentence
+    assert "The experiment odd stopped in 'run' with SystemExit: 0. The traceback is in" in sentence
 
 
 def test_an_experiment_file_that_exits_when_imported(refused, tmp_path, monkeypatch):
     (tmp_path / "odd.py").write_text(f"raise SystemExit('two\\nlines')\n{ODD.format('', '')}")
-    monkeypatch.setenv(discovery.EXTRA, str(tmp_path))
+    monkeypatch.setenv(catalogue.EXTRA, str(tmp_path))
     assert "odd.py cannot be imported (SystemExit: two lines)." in refused("run", "odd")
 
 
@@ -366,5 +391,5 @@ def test_more_workers_than_memory(refused, tmp_path):
 )
 def test_runs_from_python_are_refused_in_a_sentence(tmp_path, options, sentence):
     with pytest.raises(Refusal, match=sentence):
-        sweep.run(discovery.load("coin-mean")(), **{"count": 0, "out": tmp_path / "out", **options})
+        scheduler.run(catalogue.load("coin-mean")(), **{"count": 0, "out": tmp_path / "out", **options})
     assert not (tmp_path / "out").exists()

@@ -6,7 +6,7 @@ import signal
 import numpy as np
 
 from haarflow.errors import Refusal
-from haarflow.runs.experiment import Experiment, Panel, below
+from haarflow.runs.experiment import Experiment, below, holds, named, panel
 
 
 class Broken(Experiment):
@@ -16,7 +16,7 @@ class Broken(Experiment):
 
     how: str = "false"
 
-    def run(self, key, part):
+    def run(self, key):
         """Go wrong."""
         match self.how:
             case "raise":
@@ -26,21 +26,24 @@ class Broken(Experiment):
             case "die":
                 os.kill(os.getpid(), signal.SIGKILL)
             case "object":
-                return {"x": np.array([None, "x"], dtype=object)}
-        return {"x": np.array([1.0, np.nan])}
+                return {"x": named(np.array([None, "x"], dtype=object), "place")}
+            case "nameless":
+                return {"x": np.array([1.0, np.nan])}
+        return {"x": named(np.array([1.0, np.nan]), "place")}
 
-    def verdict(self, data):
+    def claims(self, data):
         """Fail, with and without a number."""
         if self.how == "array":
-            return {"a verdict for each": data["x"] > 0}
-        if self.how == "nothing":
-            return {}
-        return {"x stays below 0.5": below(data["x"].max(), 0.5), "pigs fly": False}
+            yield holds("a verdict for each", data.x > 0)
+        if self.how != "nothing":
+            yield below("x stays", data.x.max(), 0.5)
+            yield holds("pigs fly", False)
 
-    def figures(self, data):
+    def numbers(self, data):
         """One finite, one not."""
-        return {"first": data["x"][0], "second": data["x"][1]}
+        return {"first": data.x[0], "second": data.x[1]}
 
-    def panels(self, data):
+    @panel("Nothing")
+    def nothing(self, axis, data):
         """A figure that cannot be drawn."""
-        return [Panel("Nothing", "", lambda figure: figure.draw_a_horse())]
+        axis.draw_a_horse()

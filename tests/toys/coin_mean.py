@@ -4,9 +4,19 @@ import jax
 import numpy as np
 
 from haarflow.runs import style
-from haarflow.runs.experiment import Count, Experiment, NonNegative, Panel, Positive, between
+from haarflow.runs.experiment import (
+    Count,
+    Experiment,
+    NonNegative,
+    Positive,
+    Sizes,
+    holds,
+    named,
+    over,
+    panel,
+    power_law,
+)
 from haarflow.runs.progress import tell
-from haarflow.runs.statistics import slope
 
 
 class CoinMean(Experiment):
@@ -20,7 +30,7 @@ class CoinMean(Experiment):
     group = "toys"
     tour_included = True
 
-    sizes: tuple[Count, ...] = (10, 100, 1000)
+    sizes: Sizes = (10, 100, 1000)
     repetitions: Count = 20
     scale: Positive = 1.0
     temperature: NonNegative = 0.0
@@ -31,41 +41,33 @@ class CoinMean(Experiment):
         """More of the same."""
         return cls(repetitions=40)
 
-    def parts(self):
+    def design(self):
         """One part per size."""
-        return [f"n={n}" for n in self.sizes]
+        yield self.flip, over(n=self.sizes)
 
-    def run(self, key, part):
+    def flip(self, key, n):
         """The errors at one size."""
-        n = int(part.removeprefix("n="))
         flips = jax.random.normal(jax.random.fold_in(key, n), (self.repetitions, n))
         tell(0.5, "flipped")
-        return {"error": self.scale * np.abs(np.asarray(flips.mean(axis=1)))}
+        return {"error": named(self.scale * np.abs(np.asarray(flips.mean(axis=1))), "run")}
 
-    def gather(self, pieces):
-        """One column per size."""
-        errors = np.stack([piece["error"] for piece in pieces.values()], axis=1)
-        return {"error": errors, "sizes": np.asarray(self.sizes)}
-
-    def verdict(self, data):
-        """A slope with its number, and a plain boolean."""
-        return {
-            "the slope lies between -0.8 and -0.2": between(self.figures(data)["slope"], -0.8, -0.2),
-            "the errors are below 10": (data["error"] < 10).all(),
-        }
-
-    def figures(self, data):
+    def fits(self, data):
         """The slope."""
-        return {"slope": slope(data["sizes"], data["error"]).value, "largest error": data["error"].max()}
+        return {"the error": power_law(data.error, along="n")}
 
-    def panels(self, data):
+    def claims(self, data):
+        """A slope with its number, and a plain boolean."""
+        yield data.fits["the error"].between(-0.8, -0.2)
+        yield holds("the errors are below 10", (data.error < 10).all())
+
+    def numbers(self, data):
+        """One more."""
+        return {"largest error": data.error.max()}
+
+    @panel("Errors", "Boxes are quartiles over the {repetitions} repetitions.", columns=2, sharey=True)
+    def errors(self, axes, data):
         """Boxes and a slope."""
-
-        def draw(figure):
-            left, right = figure.subplots(1, 2, sharey=True)
-            style.boxes(left, data["sizes"], {"DA": data["error"]}, xlabel="coins $n$", ylabel="error")
-            style.slopes(right, data["sizes"], {"DA": data["error"]}, xlabel="coins $n$")
-            style.reference(right, data["sizes"], -0.5, 0.1)
-            style.legend(right)
-
-        return [Panel("Errors", "Boxes are quartiles over the repetitions.", draw)]
+        left, right = axes
+        style.boxes(left, *style.series_of(data.error, along="n"), xlabel="coins $n$", ylabel="error", colours=["DA"])
+        style.power_laws(right, data.error, along="n", fits={"": data.fits["the error"]}, power=-0.5, colours=["DA"])
+        style.legend(right)

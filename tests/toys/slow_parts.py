@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from haarflow.runs.experiment import Count, Experiment, NonNegative
+from haarflow.runs.experiment import Count, Experiment, NonNegative, above, named, over
 from haarflow.runs.progress import tell
 
 
@@ -18,23 +18,22 @@ class SlowParts(Experiment):
     count: Count = 6
     wait: NonNegative = 0.3
 
-    def parts(self):
+    def design(self):
         """Numbered."""
-        return [f"part {i}" for i in range(self.count)]
+        yield self.part, over(number=range(self.count))
 
-    def run(self, key, part):
+    def part(self, key, number):
         """A compiled program and a wait."""
-        number = int(part.split()[1])
         draws = jax.random.normal(jax.random.fold_in(key, number), (50, 50))
         for step in range(10):
             time.sleep(self.wait / 10)
             tell(step / 10)
-        return {"x": np.asarray(jax.jit(lambda x: jnp.linalg.eigvalsh(x @ x.T))(draws))}
+        return {"x": named(np.asarray(jax.jit(lambda x: jnp.linalg.eigvalsh(x @ x.T))(draws)), "eigenvalue")}
 
-    def verdict(self, data):
+    def claims(self, data):
         """Something to judge."""
-        return {"eigenvalues are positive": all((x > -1e-9).all() for x in data.values())}
+        yield above("every eigenvalue is", data.x.min(), -1e-9)
 
-    def figures(self, data):
+    def numbers(self, data):
         """Something to compare."""
-        return {"trace": sum(x.sum() for x in data.values())}
+        return {"trace": data.x.sum()}

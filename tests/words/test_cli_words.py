@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from haarflow.cli import answer
-from haarflow.runs import discovery
+from haarflow.runs import catalogue
 
 TOYS = Path(__file__).parents[1] / "toys"
 HEAVY = {"jax", "numpy", "scipy", "matplotlib", "equinox"}
@@ -20,7 +20,7 @@ HEAVY = {"jax", "numpy", "scipy", "matplotlib", "equinox"}
 @pytest.fixture(autouse=True)
 def toys(monkeypatch):
     """Find the toy experiments."""
-    monkeypatch.setenv(discovery.EXTRA, str(TOYS))
+    monkeypatch.setenv(catalogue.EXTRA, str(TOYS))
 
 
 @pytest.mark.parametrize(
@@ -72,21 +72,21 @@ def test_the_list_in_json_has_the_same(capsys):
 
 
 def test_what_is_read_from_files_is_what_is_imported():
-    for entry in discovery.catalogue().values():
-        kind = discovery.load(entry.name)
+    for entry in catalogue.catalogue().values():
+        kind = catalogue.load(entry.name)
         assert (kind.name, kind.group, kind.tour_included) == (entry.name, entry.group, entry.tour)
         assert kind.words() == {"claim": entry.claim, "source": entry.source, "notes": entry.notes}
 
 
 def test_every_experiment_of_the_library_states_a_claim_and_its_source(monkeypatch):
-    monkeypatch.delenv(discovery.EXTRA)
-    for entry in discovery.catalogue().values():
+    monkeypatch.delenv(catalogue.EXTRA)
+    for entry in catalogue.catalogue().values():
         assert entry.claim.endswith("."), entry.name
         assert entry.source, entry.name
 
 
 def test_a_docstring_is_a_claim_a_source_and_notes():
-    words = discovery.read_docstring(
+    words = catalogue.read_docstring(
         "A claim\n    of two lines.\n    Source: a paper,\n    section 2.\n\n    A note.\n"
     )
     assert words == {"claim": "A claim of two lines.", "source": "a paper, section 2.", "notes": "A note."}

@@ -31,8 +31,8 @@ def test_links_between_pages_lead_somewhere():
 
 
 def test_the_gallery_shows_every_experiment():
-    from haarflow.runs import discovery
+    from haarflow.runs import catalogue
 
     page = (DOCS / "gallery.md").read_text()
     shown = set(re.findall(r"\]\(gallery/([a-z-]+)\.png\)", page))
-    assert shown == {entry.name for entry in discovery.select(None)}
+    assert shown == {entry.name for entry in catalogue.select(None)}

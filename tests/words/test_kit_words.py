@@ -6,36 +6,57 @@ import pytest
 
 from haarflow.errors import Refusal
 from haarflow.runs import judge
-from haarflow.runs.experiment import Check, Experiment, above, below, between
-from haarflow.runs.statistics import slope
+from haarflow.runs.experiment import Claim, Data, Experiment, above, below, between, holds, slope
 
 NUMBERS = [1, 1.0, np.float32(1), np.int8(1), np.array(1.0), jnp.asarray(1.0)]
 NONSENSE = ["1", b"1", None, True, 1j, [1, 2], np.ones(1), np.ones((2, 2)), [[1], [1, 2]], 10**400, {}, object(), int]
 
 
 @pytest.mark.parametrize("value", NUMBERS, ids=lambda value: type(value).__name__)
-def test_checks_take_numbers_of_any_type(value):
-    assert below(value, 2) == (True, 1.0, "below 2")
-    assert above(value, np.float32(0.5)) == (True, 1.0, "above 0.5")
-    assert between(value, 0, 2) == (True, 1.0, "between 0 and 2")
-    assert not below(value, 1).holds
-    assert all(type(check.holds) is bool and type(check.value) is float for check in (below(value, 2), above(value, 0)))
+def test_claims_take_numbers_of_any_type(value):
+    assert below("it is", value, 2) == ("it is below 2", True, 1.0, "below 2")
+    assert above("it is", value, np.float32(0.5)) == ("it is above 0.5", True, 1.0, "above 0.5")
+    assert between("it is", value, 0, 2) == ("it is between 0 and 2", True, 1.0, "between 0 and 2")
+    assert not below("it is", value, 1).holds
+    claims = below("it is", value, 2), above("it is", value, 0)
+    assert all(type(claim.holds) is bool and type(claim.value) is float for claim in claims)
 
 
 @pytest.mark.parametrize("value", NONSENSE, ids=lambda value: type(value).__name__)
-def test_checks_refuse_what_is_not_one_number(value):
-    asked = [lambda: below(value, 1), lambda: below(1, value), lambda: above(value, 1), lambda: between(1, value, 2)]
+def test_claims_refuse_what_is_not_one_number(value):
+    asked = [
+        lambda: below("it", value, 1),
+        lambda: below("it", 1, value),
+        lambda: above("it", value, 1),
+        lambda: between("it", 1, value, 2),
+    ]
     for ask in asked:
         with pytest.raises(Refusal, match=r"(below|above|between) judges one number; got .*\. Write for example"):
             ask()
 
 
+@pytest.mark.parametrize("sentence", [None, 1.0, "", " ", ["the error"], b"error"])
+def test_claims_refuse_what_is_no_sentence(sentence):
+    with pytest.raises(Refusal, match=r"A claim begins with its sentence; got .* Write below\("):
+        below(sentence, 1, 2)
+
+
+def test_the_bound_is_printed_where_the_sentence_has_a_place_for_it():
+    assert below("the variance is right within {bound:.0%}", 0.003, 0.01).sentence == "the variance is right within 1%"
+    assert between("from {low} to {high}: the slope", -1, -1.3, -0.8).sentence == "from −1.3 to −0.8: the slope"
+    assert below("E^{G} is kept", 0, 1e-24).sentence == "E^{G} is kept below 1e-24"
+    assert above("the slack is", 0, -1e-11).sentence == "the slack is above −1e-11"
+
+
 def test_nothing_holds_that_is_not_a_number_and_infinity_is_one():
     nan = float("nan")
-    assert not any(check.holds for check in (below(nan, 1), above(nan, 1), between(nan, 0, 1), below(0, nan)))
-    assert above(np.inf, 1).holds
+    claims = below("it", nan, 1), above("it", nan, 1), between("it", nan, 0, 1), below("it", 0, nan)
+    assert not any(claim.holds for claim in claims)
+    assert above("it", np.inf, 1).holds
     with pytest.raises(Refusal, match="low < high; got 2 and 1. Write the smaller of the two first"):
-        between(0, 2, 1)
+        between("it", 0, 2, 1)
+    with pytest.raises(Refusal, match="below takes a sentence, a value and bound; got 1 arguments"):
+        below("it")
 
 
 @pytest.mark.parametrize(
@@ -78,41 +99,42 @@ def test_slopes_take_what_people_have():
 class Given(Experiment):
     """Whatever is given."""
 
-    def verdict(self, data):
-        return data["verdict"]
+    def claims(self, data):
+        return data["claims"]
 
-    def figures(self, data):
-        return data["figures"]
+    def numbers(self, data):
+        return data["numbers"]
 
 
 @pytest.mark.parametrize(
-    ("verdict", "figures", "sentence"),
+    ("claims", "numbers", "sentence"),
     [
-        ({"a": "no"}, {}, "a verdict is true or false; 'a' is 'no'"),
-        ({"a": float("nan")}, {}, "a verdict is true or false; 'a' is nan"),
-        ({"a": None}, {}, "a verdict is true or false; 'a' is None"),
-        ({"a": np.ones(2, bool)}, {}, "a verdict is true or false; 'a' is an array"),
-        (None, {}, r"verdict\(data\) gives a dictionary with names in words; got None"),
-        ({1: True}, {}, r"verdict\(data\) gives a dictionary with names in words; got a dict of 1"),
-        ({"a": Check(True, None, "")}, {}, r"verdict\(data\) gives one number for each name; 'a' is None"),
-        ({"a": True}, {"x": np.ones(2)}, r"figures\(data\) gives one number for each name; 'x' is an array"),
-        ({"a": True}, {"x": "1"}, r"figures\(data\) gives one number for each name; 'x' is '1'"),
-        ({"a": True}, [1], r"figures\(data\) gives a dictionary with names in words; got a list of 1"),
+        ([True], {}, r"claims\(data\) yields claims; got True"),
+        (["a"], {}, r"claims\(data\) yields claims; got 'a'"),
+        (None, {}, r"claims\(data\) judges at least one claim; it gave none"),
+        ([], {}, r"claims\(data\) judges at least one claim; it gave none"),
+        ([Claim("a", True, "b", "")], {}, r"claims\(data\) gives one number for each name; 'a' is 'b'"),
+        ([holds("a", True)] * 2, {}, "Every claim has a sentence of its own; got twice 'a'"),
+        ([holds("a", True)], {"x": np.ones(2)}, r"numbers\(data\) gives one number for each name; 'x' is an array"),
+        ([holds("a", True)], {"x": "1"}, r"numbers\(data\) gives one number for each name; 'x' is '1'"),
+        ([holds("a", True)], [1], r"numbers\(data\) gives a dictionary with names in words; got a list of 1"),
     ],
 )
-def test_what_an_experiment_says_of_itself_is_refused_in_a_sentence(verdict, figures, sentence):
+def test_what_an_experiment_says_of_itself_is_refused_in_a_sentence(claims, numbers, sentence):
     with pytest.raises(Refusal, match=sentence):
-        judge.judgement(Given(), {"verdict": verdict, "figures": figures})
+        judge.judgement(Given(), Data({"claims": claims, "numbers": numbers}))
+
+
+@pytest.mark.parametrize("truth", ["no", float("nan"), None, np.ones(2, bool), 1, [True]], ids=str)
+def test_what_is_neither_true_nor_false_is_refused(truth):
+    with pytest.raises(Refusal, match="holds judges what is true or false; 'it' is "):
+        holds("it", truth)
 
 
 def test_verdicts_of_numpy_and_jax_are_plain_booleans():
-    said = judge.judgement(
-        Given(),
-        {
-            "verdict": {"a": np.bool_(True), "b": jnp.asarray(False), "c": below(np.nan, 1)},
-            "figures": {"x": np.float32(0.5), "n": 3, "inf": np.inf},
-        },
-    )
-    assert said["verdicts"] == {"a": True, "b": False, "c": False}
-    assert said["evidence"] == {"c": {"value": None, "wanted": "below 1"}}
+    claims = [holds("a", np.bool_(True)), holds("b", jnp.asarray(False)), below("c", np.nan, 1)]
+    numbers = {"x": np.float32(0.5), "n": 3, "inf": np.inf}
+    said = judge.judgement(Given(), Data({"claims": claims, "numbers": numbers}))
+    assert said["verdicts"] == {"a": True, "b": False, "c below 1": False}
+    assert said["evidence"] == {"c below 1": {"value": None, "wanted": "below 1"}}
     assert said["figures"] == {"x": 0.5, "n": 3, "inf": None}

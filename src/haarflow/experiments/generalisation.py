@@ -11,13 +11,13 @@ from pydantic import Field
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
-from haarflow.experiments._students import neuron
 from haarflow.learning.data import Sample
 from haarflow.learning.optima import optimum
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.sphere import ReluRisk, relu_distance, relu_split
 from haarflow.measures.clouds import Cloud, stack, uniform
 from haarflow.measures.distances import generator
+from haarflow.models.neurons import Neuron
 from haarflow.runs.experiment import Count, Experiment, Panel, Positive, above, below, stream
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import slope
@@ -39,7 +39,7 @@ def _neurons(outputs: np.ndarray, ways: np.ndarray) -> np.ndarray:
     return np.concatenate([np.sign(outputs)[:, None] * size, size * ways], axis=1)
 
 
-UNIT = neuron(2)
+UNIT = Neuron(2)
 TRUTH = uniform(_neurons(np.array([5.0, -4.0, 4.0, -3.0]), _ways([3, 17, 30, 46])))
 NORM = 4.0  # of the truth: the mean of |a||w|
 ATOMS = np.concatenate(
@@ -297,7 +297,7 @@ class Generalisation(Experiment):
             left.set_xticks([-np.pi, 0, np.pi], ["−π", "0", "π"])
             left.legend(loc="upper left", ncols=2)
             series = {name: np.abs(data["pieces"][..., i].mean(0)) for i, name in _numbered()}
-            slopes(right, self.sizes, series, fit=False)
+            slopes(right, self.sizes, series, fits={})
             right.plot(self.sizes, data["total"].mean(0), color=INK, linewidth=2.4, label="excess risk")
             reference(right, self.sizes, -0.5, float(data["total"].mean(0)[0] * 1.5), label="slope −1/2")
             lowest = min(row.min() for row in series.values())
@@ -320,7 +320,7 @@ class Generalisation(Experiment):
             gap = data["width/gap"].mean(0)
             objective = {"excess risk": data["width/excess"].mean(0), "objective above its minimum": gap}
             above_zero = {n: np.where(np.minimum.accumulate(row) > 0, row, np.nan) for n, row in objective.items()}
-            slopes(left, widths, above_zero, fit=False)
+            slopes(left, widths, above_zero, fits={})
             bound = data["width/one draw"].mean() / widths
             left.plot(widths, bound, linestyle=DASHED, color=MUTED, label="what n draws cost")
             left.axhline(data["width/convex"].mean(), color=INK, linewidth=1, label="empirical minimiser")

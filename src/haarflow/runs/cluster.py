@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from haarflow.errors import Refusal
-from haarflow.runs import discovery, ledger, machine, workers
+from haarflow.runs import catalogue, ledger, machine, workers
 from haarflow.runs.source import source
 
 
@@ -120,7 +120,7 @@ def _keep(answer: dict[str, Any], name: str, part: str, home: Path) -> None:
             f"The workers of a sweep have the versions of the machine that asks; got {odd} {there.get(odd)} there and "
             f"{here[odd]} here. Install the same on all."
         )
-    if answer["measured"]["code"] != source(discovery.load(name)).computes:
+    if answer["measured"]["code"] != source(catalogue.load(name)).computes:
         raise Refusal(
             f"The workers of a sweep have the experiment's file of the machine that asks; that of {name} is another "
             "there. Copy the file, start the workers again and give the same command."

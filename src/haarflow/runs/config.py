@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from haarflow.errors import Refusal, one_of
-from haarflow.runs.discovery import nearest
+from haarflow.runs.catalogue import nearest
 from haarflow.runs.experiment import Experiment
 
 MODES = ("tour", "quick", "full")

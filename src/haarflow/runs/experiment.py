@@ -1,18 +1,57 @@
-"""An experiment: its fields are the config, its docstring is the claim, its methods make and judge data."""
+"""An experiment: its fields are the config, its docstring is the claim, its methods make and judge data.
 
-import contextlib
+One file, named after the claim, which needs this import and no other of the kit: a design says which methods run for
+which cells, methods return named arrays, fits are power laws made once, claims state their bounds, panels draw.
+"""
+
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from haarflow.errors import Refusal
-from haarflow.runs.discovery import named, read_docstring
+from haarflow.runs.catalogue import fault_sentence, named_after, read_docstring
+from haarflow.runs.claims import Check, Claim, above, below, between, holds
+from haarflow.runs.design import Cells, blocks, once, over
+from haarflow.runs.named import Data, Named, joined, named
+from haarflow.runs.panels import Panel, drawn, film, panel
+from haarflow.runs.progress import in_turns, tell
+from haarflow.runs.statistics import Fit, power_law, slope
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+__all__ = [
+    "Cells",
+    "Check",
+    "Claim",
+    "Count",
+    "Data",
+    "Experiment",
+    "Fit",
+    "Horizon",
+    "Named",
+    "NonNegative",
+    "Panel",
+    "Positive",
+    "Sizes",
+    "Step",
+    "Work",
+    "above",
+    "below",
+    "between",
+    "blocks",
+    "film",
+    "holds",
+    "in_turns",
+    "joined",
+    "named",
+    "once",
+    "over",
+    "panel",
+    "power_law",
+    "slope",
+    "stream",
+    "tell",
+]
 
 
 @dataclass(frozen=True)
@@ -27,50 +66,7 @@ Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 Horizon = Annotated[float, Field(gt=0), Work(1)]  # a time to run for
 Step = Annotated[float, Field(gt=0), Work(-1)]  # a time that each step makes
-
-
-class Check(NamedTuple):
-    """A verdict with the number it rests on; `below`, `above` and `between` make one."""
-
-    holds: bool
-    value: float
-    wanted: str
-
-
-def below(value: Any, bound: Any) -> Check:
-    """Holds when value < bound; never when one of them is nan."""
-    value, bound = _number("below", value), _number("below", bound)
-    return Check(value < bound, value, f"below {bound:g}")
-
-
-def above(value: Any, bound: Any) -> Check:
-    """Holds when value > bound; never when one of them is nan."""
-    value, bound = _number("above", value), _number("above", bound)
-    return Check(value > bound, value, f"above {bound:g}")
-
-
-def between(value: Any, low: Any, high: Any) -> Check:
-    """Holds when low < value < high; never when one of them is nan."""
-    value, low, high = (_number("between", one) for one in (value, low, high))
-    if low >= high:
-        raise Refusal(
-            f"between(value, low, high) has low < high; got {low:g} and {high:g}. Write the smaller of the two first."
-        )
-    return Check(low < value < high, value, f"between {low:g} and {high:g}")
-
-
-def _number(owner: str, value: Any) -> float:
-    """One real number of any type, nan and infinity among them."""
-    import numpy as np
-
-    with contextlib.suppress(TypeError, ValueError, OverflowError):
-        found = np.asarray(value)
-        if found.ndim == 0 and found.dtype.kind in "fiu":
-            return float(found)
-    from haarflow.values import said
-
-    got = "True or False" if isinstance(value, bool) else said(value)
-    raise Refusal(f"{owner} judges one number; got {got}. Write for example {owner}(errors.max(), ...).")
+Sizes = Annotated[tuple[Count, ...], Field(min_length=2)]  # numbers along which a law is fitted
 
 
 def stream(key: Any, name: str, *numbers: int) -> Any:
@@ -80,34 +76,6 @@ def stream(key: Any, name: str, *numbers: int) -> Any:
     for number in (zlib.crc32(name.encode()), *numbers):
         key = jax.random.fold_in(key, number)
     return key
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One picture of the report: `draw` fills an empty matplotlib Figure of `size` inches.
-
-    A film also has a `movie`, which prepares a Figure and returns the function that shows one of its `frames`.
-    """
-
-    title: str
-    caption: str
-    draw: "Callable[[Figure], None]"
-    size: tuple[float, float] = (8.4, 3.8)
-    movie: "Callable[[Figure], Callable[[int], None]] | None" = None
-    frames: int = 1
-
-    @classmethod
-    def film(
-        cls,
-        title: str,
-        caption: str,
-        movie: "Callable[[Figure], Callable[[int], None]]",
-        frames: int,
-        *,
-        size: tuple[float, float] = (8.4, 3.8),
-    ) -> "Panel":
-        """A moving picture; where nothing can move, its last frame is drawn."""
-        return cls(title, caption, lambda figure: movie(figure)(frames - 1), size, movie, frames)
 
 
 class Experiment(BaseModel):
@@ -122,16 +90,24 @@ class Experiment(BaseModel):
     seconds: ClassVar[float] = (
         1.0  # that its quick mode runs on one core, compiling apart; what a run costs rests on it
     )
+    faults: ClassVar[Mapping[str, str]] = {}  # mistakes that the field `fault` plants, and what each of them does
+
+    if TYPE_CHECKING:
+        fault: Any = "none"  # a field of those experiments that declare faults
 
     def __init_subclass__(cls, **options: Any):
-        """Name the experiment after its file."""
+        """Name the experiment after its file, and make the field `fault` of the faults it declares."""
         super().__init_subclass__(**options)
-        cls.name = named(cls.__module__.rpartition(".")[2])
+        cls.name = named_after(cls.__module__.rpartition(".")[2])
+        if "faults" in vars(cls):
+            cls.__annotations__["fault"] = Literal[("none", *cls.faults)]
+            cls.fault = "none"
 
     @classmethod
     def words(cls) -> dict[str, str]:
-        """The docstring taken apart: claim, source and notes."""
-        return read_docstring(cls.__doc__ or "")
+        """The docstring taken apart: claim, source and notes, with the sentence that the faults make."""
+        words = read_docstring(cls.__doc__ or "")
+        return {**words, "notes": "\n\n".join(filter(None, [words["notes"], fault_sentence(cls.faults)]))}
 
     @classmethod
     def tour(cls) -> "Experiment":
@@ -148,13 +124,56 @@ class Experiment(BaseModel):
         """The published parameters."""
         return cls()
 
-    def parts(self) -> list[str]:
-        """The independent pieces of the work, each run by a worker process and kept when it is done."""
-        return ["all"]
+    def design(self) -> Iterable[tuple[Any, Cells]]:
+        """The methods that make the data, each with its cells; `run` once, unless told otherwise.
 
-    def run(self, key: Any, part: str) -> Mapping[str, Any]:
-        """The arrays of one part; the key is that of the seed, the same for every part."""
-        raise NotImplementedError(f"The experiment {self.name} must define run(self, key, part).")
+        A method takes the key of the seed, the same for every part, and the labels of its cell by name; it returns a
+        dictionary of named arrays. The parts run in this order, in worker processes, and are kept when they are done.
+        """
+        yield self.run, once()
+
+    def run(self, *key: Any, **more: Any) -> Mapping[str, Any]:
+        """`run(key)`: the named arrays of an experiment that is one part."""
+        raise NotImplementedError(f"The experiment {self.name} must define run(self, key), or a design(self).")
+
+    def fits(self, data: Data) -> Mapping[str, Fit]:
+        """The power laws by name, made once: `data.fits[name]` in claims and panels; their slopes are numbers too."""
+        return {}
+
+    def claims(self, data: Data) -> Iterable[Claim]:
+        """Each claim by `below`, `above`, `between` or a fit's own; the bound stands in the call, and is printed."""
+        raise NotImplementedError(f"The experiment {self.name} must define claims(self, data).")
+
+    def numbers(self, data: Data) -> Mapping[str, Any]:
+        """Numbers worth showing that neither a claim nor a fit tells."""
+        return {}
+
+    def panels(self, data: Any) -> list[Panel]:
+        """The pictures of the report: the methods marked by `@panel` and `@film`."""
+        return drawn(self, data)
+
+    def identity(self, seed: int) -> dict[str, Any]:
+        """What is asked of which code, and the digest that names what is asked."""
+        from haarflow.runs.ledger import digest
+        from haarflow.runs.source import source
+
+        config = self.model_dump(mode="json")
+        return {
+            "experiment": self.name,
+            "group": self.group,
+            **self.words(),
+            "config": config,
+            "seed": seed,
+            "version": self.version,
+            "code": source(type(self))._asdict(),
+            "digest": digest(self.name, config, seed, self.version),
+        }
+
+    # The old style, which goes when all experiments are converted.
+
+    def parts(self) -> list[str]:
+        """The independent pieces of the work."""
+        return ["all"]
 
     def gather(self, pieces: dict[str, dict[str, Any]]) -> Mapping[str, Any]:
         """The arrays of all parts as one dictionary, by default named part/array when there are several."""
@@ -162,14 +181,10 @@ class Experiment(BaseModel):
             return pieces["all"]
         return {f"{part}/{name}": array for part, piece in pieces.items() for name, array in piece.items()}
 
-    def verdict(self, data: dict[str, Any]) -> Mapping[str, Any]:
+    def verdict(self, data: Any) -> Mapping[str, Any]:
         """Each claim, as a sentence that states its bound, and whether it holds (a bool or a Check)."""
-        raise NotImplementedError(f"The experiment {self.name} must define verdict(self, data).")
+        raise NotImplementedError
 
-    def figures(self, data: dict[str, Any]) -> Mapping[str, Any]:
+    def figures(self, data: Any) -> Mapping[str, Any]:
         """The numbers behind the verdicts."""
         return {}
-
-    def panels(self, data: dict[str, Any]) -> list[Panel]:
-        """The pictures of the report."""
-        return []

@@ -1,4 +1,4 @@
-"""From the parts of a run to its record: gather, verdicts, figures."""
+"""From the parts of a run to its record: gather the arrays, make the fits, judge the claims."""
 
 import math
 from collections.abc import Mapping
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from haarflow.errors import Refusal
-from haarflow.runs import ledger, machine
-from haarflow.runs.experiment import Check, Experiment
+from haarflow.runs import design, ledger, machine
+from haarflow.runs.experiment import Check, Claim, Data, Experiment
 from haarflow.runs.source import source
 from haarflow.values import said
 
@@ -17,19 +17,21 @@ def conclude(experiment: Experiment, seed: int, home: Path, command: str) -> led
     """Gather the kept parts, judge them and write the record."""
     versions = machine.versions()
     pieces, seconds, memory = {}, {}, {}
-    for part in experiment.parts():
+    for part in design.parts(experiment):
         kept = ledger.read_part(home, part, versions, source(type(experiment)).computes)
         if not isinstance(kept, tuple):
             raise Refusal(f"the part {part!r} is not there ({kept or 'missing'}). Give the same command again.")
-        pieces[part], seconds[part], memory[part] = kept[1], kept[0]["seconds"], kept[0].get("memory")
+        pieces[part] = kept[1], kept[0].get("axes", {})
+        seconds[part], memory[part] = kept[0]["seconds"], kept[0].get("memory")
     with machine.Stopwatch() as watch:
-        data = _named("gather(pieces)", experiment.gather(pieces))
+        data = design.gather(experiment, pieces)
         judged = judgement(experiment, data)
     seconds["gather"] = watch.seconds
     facts = {
-        **identity(experiment, seed),
+        **experiment.identity(seed),
         "command": command,
         **judged,
+        **({"axes": data.axes()} if isinstance(data, Data) else {}),
         "precision": "float64",
         "versions": versions,
     }
@@ -41,7 +43,9 @@ def conclude(experiment: Experiment, seed: int, home: Path, command: str) -> led
 def judge_again(experiment: Experiment, record: ledger.Record) -> ledger.Record:
     """The record with its data as they are, judged by the experiment as it is now."""
     data = record.arrays()
-    facts = {**record.facts, **identity(experiment, record.seed), **judgement(experiment, data)}
+    if isinstance(data, Data):
+        data = Data(data, lambda data: design.named_fits(experiment, data))
+    facts = {**record.facts, **experiment.identity(record.seed), **judgement(experiment, data)}
     return ledger.write_record(record.path, facts, data, record.timing)
 
 
@@ -55,50 +59,71 @@ class Standing(Enum):
 
 def standing(experiment: Experiment, record: ledger.Record) -> Standing:
     """Compare the code and the words of a record with those of the experiment."""
-    now = identity(experiment, record.facts.get("seed", 0))
+    now = experiment.identity(record.facts.get("seed", 0))
     if record.facts.get("code", {}).get("computes") != now["code"]["computes"]:
         return Standing.TO_COMPUTE
     same = all(record.facts.get(name) == fact for name, fact in now.items())
     return Standing.CURRENT if same else Standing.TO_JUDGE
 
 
-def identity(experiment: Experiment, seed: int) -> dict[str, Any]:
-    """What was asked of which code, and the digest that names what was asked."""
-    config = experiment.model_dump(mode="json")
-    return {
-        "experiment": experiment.name,
-        "group": experiment.group,
-        **experiment.words(),
-        "config": config,
-        "seed": seed,
-        "version": experiment.version,
-        "code": source(type(experiment))._asdict(),
-        "digest": ledger.digest(experiment.name, config, seed, experiment.version),
-    }
-
-
-def judgement(experiment: Experiment, data: dict[str, Any]) -> dict[str, Any]:
-    """The verdicts as plain booleans, the number and bound behind each where it is known, and the figures."""
-    verdicts = _named("verdict(data)", experiment.verdict(data))
-    if not verdicts:
-        raise Refusal("verdict(data) judges at least one claim; it gave none.")
+def judgement(experiment: Experiment, data: Any) -> dict[str, Any]:
+    """The verdicts as plain booleans, the number and bound behind each where it is known, the fits and the numbers."""
+    judged = claims(experiment, data)
     evidence = {
-        claim: {"value": _number("verdict(data)", claim, verdict.value), "wanted": verdict.wanted}
-        for claim, verdict in verdicts.items()
-        if isinstance(verdict, Check)
+        sentence: {"value": _number("claims(data)", sentence, claim.value), "wanted": claim.wanted}
+        for sentence, claim in judged.items()
+        if isinstance(claim, Check) or (isinstance(claim, Claim) and claim.value is not None)
     }
-    figures = _named("figures(data)", experiment.figures(data))
+    fits = {"fits": {name: fit.facts() for name, fit in data.fits.items()}} if isinstance(data, Data) else {}
     return {
-        "verdicts": {claim: _truth(claim, verdict) for claim, verdict in verdicts.items()},
+        "verdicts": {sentence: _truth(sentence, claim) for sentence, claim in judged.items()},
         "evidence": evidence,
-        "figures": {name: _number("figures(data)", name, value) for name, value in figures.items()},
+        **fits,
+        "figures": {name: _number("numbers(data)", name, value) for name, value in numbers(experiment, data).items()},
     }
+
+
+def claims(experiment: Experiment, data: Any) -> dict[str, Any]:
+    """The claims of an experiment by their sentences, judged."""
+    if design.is_old(experiment):
+        found = _named("verdict(data)", experiment.verdict(data))
+    else:
+        found = _by_sentence(experiment.claims(data))
+    if not found:
+        raise Refusal("claims(data) judges at least one claim; it gave none.")
+    return found
+
+
+def numbers(experiment: Experiment, data: Any) -> dict[str, Any]:
+    """The numbers of the fits, and those that the experiment adds."""
+    if design.is_old(experiment):
+        return _named("figures(data)", experiment.figures(data))
+    fitted = [fit.numbers() for fit in data.fits.values()]
+    return {
+        name: value
+        for part in [*fitted, _named("numbers(data)", experiment.numbers(data))]
+        for name, value in part.items()
+    }
+
+
+def _by_sentence(found: Any) -> dict[str, Claim]:
+    judged: dict[str, Claim] = {}
+    for claim in () if found is None else found:
+        if not isinstance(claim, Claim):
+            raise Refusal(
+                f"claims(data) yields claims; got {said(claim)}. "
+                'Write yield below("the error", error, 1e-9), for example.'
+            )
+        if claim.sentence in judged:
+            raise Refusal(f"Every claim has a sentence of its own; got twice {claim.sentence!r}.")
+        judged[claim.sentence] = claim
+    return judged
 
 
 def _truth(claim: str, verdict: Any) -> bool:
     import numpy as np
 
-    holds = np.asarray(verdict.holds if isinstance(verdict, Check) else verdict)
+    holds = np.asarray(verdict.holds if isinstance(verdict, Check | Claim) else verdict)
     if holds.ndim:
         raise Refusal(f"a verdict is true or false; {claim!r} is an array. Write `.all()` or `.max() < bound`.")
     if holds.dtype != bool:

@@ -121,13 +121,22 @@ class Record:
         """MB that the largest worker process held at most, if that is known."""
         return max((size for size in self.timing.get("memory", {}).values() if size), default=None)
 
-    def arrays(self) -> dict[str, Any]:
-        """The data, checked against the record's checksum."""
+    def arrays(self) -> Any:
+        """The data, checked against the record's checksum: arrays by name, their axes named, and the fits made of them.
+
+        `record.arrays()["error"].sel(n=100)`, `np.asarray(...)`, `.to_pandas()`; see `haarflow.runs.named`.
+        """
         path = self.path / "arrays.npz"
         content = _read(path)
         if content is None or sha256(content) != self.facts["arrays"]["sha256"]:
             raise _damaged(self.path, "arrays.npz is missing, truncated or changed")
-        return unpack(content)
+        if "axes" not in self.facts:
+            return unpack(content)
+        from haarflow.runs.named import Data, restored
+        from haarflow.runs.statistics import Fit
+
+        fits = {name: Fit.of(facts) for name, facts in self.facts["fits"].items()}
+        return Data(restored(unpack(content), self.facts["axes"]), fits)
 
     def summary(self) -> dict[str, Any]:
         """What `--json` prints."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from haarflow.errors import Refusal
-from haarflow.runs import discovery, judge, ledger, overview, style
+from haarflow.runs import catalogue, judge, ledger, overview, style
 from haarflow.runs.experiment import Panel
 from haarflow.runs.words import evidence, number, reason
 
@@ -123,7 +123,7 @@ def _figures(record: ledger.Record) -> tuple[str, list[str]]:
     """The panels of a record, and what could not be drawn."""
     arrays = record.arrays()
     try:
-        experiment = discovery.load(record.experiment).model_validate(record.config)
+        experiment = catalogue.load(record.experiment).model_validate(record.config)
     except ValueError:  # the experiment has gone or its settings have changed since
         return _problem("The figures are drawn by the experiment's file, which is not here or has changed."), []
     pictures, complaints = [], []

@@ -16,8 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-COMPUTES = ("parts", "run", "gather")
-JUDGES = ("verdict", "figures")
+COMPUTES = ("design", "run", "parts", "gather")
+JUDGES = ("fits", "claims", "numbers", "verdict", "figures")
+PICTURES = ("panel", "film")  # methods so marked: no record depends on them either
 APART = {"tour", "quick", "full", "panels"}  # sizes and pictures: no record depends on how they are written
 HOUSE = Path(__file__).resolve().parents[1]
 INSTALLED = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")}
@@ -120,11 +121,20 @@ def _is_text(node: ast.stmt) -> bool:
 
 def _members(body: ast.ClassDef) -> dict[str, list[ast.AST]]:
     """The methods and constants of the class by name; its settings are told by the config."""
-    return _defined([node for node in body.body if not _is_setting(node)])
+    return _defined([node for node in body.body if not _is_setting(node) and not _is_picture(node)])
 
 
 def _is_setting(node: ast.stmt) -> bool:
     return isinstance(node, ast.AnnAssign) and "ClassVar" not in ast.unparse(node.annotation)
+
+
+def _is_picture(node: ast.stmt) -> bool:
+    marks = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+    return any(isinstance(mark, ast.Call) and _last(mark.func) in PICTURES for mark in marks)
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _wanted(members: dict[str, list[ast.AST]], names: Iterable[str]) -> list[ast.AST]:

@@ -7,12 +7,13 @@ picture serves light and dark. Use `INK`, `MUTED`, `GRID`, `PAPER` and `colour(n
 import hashlib
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from haarflow.runs.statistics import CENTRES, slope
+from haarflow.runs.named import Named
+from haarflow.runs.statistics import CENTRES, Centre, Fit, slope
 
 INK, MUTED, GRID, PAPER = "#010203", "#040506", "#070809", "#0a0b0c"
 DASHED = (0, (4, 3))  # the line of what is stated, not measured
@@ -72,30 +73,139 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def colour(series: str, order: int = 0) -> str:
-    """The colour of a series: that of the scheme its name contains, else the next in the palette."""
-    return PALETTE[_scheme(series, order)][0]
+def colour(series: str | int, order: int = 0) -> str:
+    """The colour of a series: that of its place or name in the palette, else that of the scheme its name contains."""
+    return PALETTE[_shade(series, order)][0]
 
 
-def marker(series: str, order: int = 0) -> str:
+def marker(series: str | int, order: int = 0) -> str:
     """The marker of a series, so that colour is never the only difference."""
-    return MARKERS[_scheme(series, order)]
+    return MARKERS[_shade(series, order)]
 
 
-def _scheme(series: str, order: int) -> str:
+def _shade(series: str | int, order: int) -> str:
+    if isinstance(series, int):
+        return list(PALETTE)[series % len(PALETTE)]
     words = series.replace(",", " ").split()
     return next((word for word in words if word in PALETTE), list(PALETTE)[order % len(PALETTE)])
 
 
-def boxes(axis: Any, sizes: Any, series: Mapping[str, Any], *, xlabel: str = "", ylabel: str = "") -> None:
-    """Box plots over sizes on log axes, side by side by series; each value is (repetitions, sizes)."""
+def _painted(name: Any, order: int, colours: Sequence[str | int] | None) -> dict[str, str]:
+    """Colour and marker of a series: as told by `colours`, a palette name or place for each series, or by its name."""
+    series = str(name) if colours is None else colours[order]
+    return {"color": colour(series, order), "marker": marker(series, order)}
+
+
+def series_of(array: Named, *, along: str, by: str | None = None, over: str = "run") -> tuple[Any, dict[str, Any]]:
+    """The labels along one axis, and for each label of another the values (repetitions, labels along)."""
+    parts = array.each(by) if by else [("", array)]
+    ordered = {label: part.transpose(*(dim for dim in (over, along) if dim in part.dims)) for label, part in parts}
+    return array.labels(along), {str(label): np.atleast_2d(part.values) for label, part in ordered.items()}
+
+
+def power_laws(
+    axis: Any,
+    array: Named,
+    *,
+    along: str,
+    by: str | None = None,
+    over: str = "run",
+    fits: Mapping[str, Fit] | None = None,
+    power: float | int | None = None,
+    centre: Centre = "median",
+    colours: Sequence[str | int] | None = None,
+    xlabel: str = "",
+    ylabel: str = "",
+) -> None:
+    """Centres over repetitions along one axis with a 10-90% band, a line for each label of `by`, on log axes.
+
+    The legend gives the slope and band of each label's fit, those of `fits` or else made here; with `fits={}` none.
+    `power` is a slope to compare with, drawn dashed below the lines.
+    """
+    sizes, series = series_of(array, along=along, by=by, over=over)
+    slopes(axis, sizes, series, fits=fits, centre=centre, colours=colours, xlabel=xlabel, ylabel=ylabel)
+    if power is not None:
+        begins = [CENTRES[centre](values, axis=0) for values in series.values()]
+        reference(axis, sizes, power, np.nanmin([line[~np.isnan(line)][0] for line in begins]) / 2)
+
+
+def slopes(
+    axis: Any,
+    sizes: Any,
+    series: Mapping[str, Any],
+    *,
+    fits: Mapping[str, Fit] | None = None,
+    centre: Centre = "median",
+    colours: Sequence[str | int] | None = None,
+    xlabel: str = "",
+    ylabel: str = "",
+) -> None:
+    """`power_laws` of plain arrays, each (repetitions, sizes) or (sizes,); nan stands where nothing was measured."""
+    sizes = np.asarray(sizes, float)
+    for order, (name, values) in enumerate(series.items()):
+        values, look = np.atleast_2d(np.asarray(values, float)), _painted(name, order, colours)
+        here = ~np.isnan(values).all(axis=0)
+        places, values = sizes[here], values[:, here]
+        fit = slope(places, values, centre=centre) if fits is None else fits.get(name)
+        if len(values) > 1:
+            low, high = np.quantile(values, [0.1, 0.9], axis=0)
+            axis.fill_between(places, low, high, color=look["color"], alpha=0.18, linewidth=0)
+        label = f"{name}  {fit.words}".strip() if fit else name
+        axis.plot(places, CENTRES[centre](values, axis=0), label=label, **look)
+    log_axes(axis, sizes, xlabel, ylabel)
+
+
+def curves(
+    axis: Any,
+    places: Any,
+    series: Mapping[Any, Any],
+    *,
+    band: Literal["se", "range", "quantile"] | None = None,
+    colours: Sequence[str | int] | None = None,
+    **options: Any,
+) -> None:
+    """A line for each series, (places,) or (repetitions, places): then the mean with a band of what repetitions do.
+
+    The band is two standard errors, the whole range, or from 10 to 90%.
+    """
+    places = np.asarray(places)
+    for order, (name, values) in enumerate(series.items()):
+        rows = np.atleast_2d(np.asarray(values))
+        paint = _painted(name, order, colours)["color"]
+        if band and len(rows) > 1:
+            axis.fill_between(places, *_edges(rows, band), color=paint, alpha=0.18, linewidth=0)
+        axis.plot(places, rows.mean(axis=0), label=str(name), **{"color": paint, **options})
+
+
+def _edges(rows: Any, band: str) -> tuple[Any, Any]:
+    if band == "se":
+        middle, error = rows.mean(axis=0), 2 * rows.std(axis=0, ddof=1) / np.sqrt(len(rows))
+        return middle - error, middle + error
+    share = 0.0 if band == "range" else 0.1
+    low, high = np.quantile(rows, [share, 1 - share], axis=0)
+    return low, high
+
+
+def boxes(
+    axis: Any,
+    sizes: Any,
+    series: Mapping[str, Any],
+    *,
+    xlabel: str = "",
+    ylabel: str = "",
+    colours: Sequence[str | int] | None = None,
+) -> None:
+    """Box plots over sizes on log axes, side by side by series; each value is (repetitions, sizes).
+
+    Of a named array: `boxes(axis, *series_of(array, along="n", by="scheme"))`.
+    """
     sizes = np.asarray(sizes, float)
     gap = np.log(np.sort(sizes)[1:] / np.sort(sizes)[:-1]).min() if len(sizes) > 1 else 1.0
     slot = 0.75 * gap / max(len(series), 1)
     for order, (name, values) in enumerate(series.items()):
         shift = (order - (len(series) - 1) / 2) * slot
         places = sizes * np.exp(shift)
-        paint = colour(name, order)
+        paint = _painted(name, order, colours)["color"]
         axis.boxplot(
             np.asarray(values),
             positions=places,
@@ -109,32 +219,10 @@ def boxes(axis: Any, sizes: Any, series: Mapping[str, Any], *, xlabel: str = "",
             flierprops={"marker": ".", "markersize": 3, "markeredgecolor": paint, "markerfacecolor": paint},
         )
         axis.plot([], [], "s", color=paint, label=name)
-    _log_axes(axis, sizes, xlabel, ylabel)
+    log_axes(axis, sizes, xlabel, ylabel)
 
 
-def slopes(
-    axis: Any,
-    sizes: Any,
-    series: Mapping[str, Any],
-    *,
-    xlabel: str = "",
-    ylabel: str = "",
-    fit: bool = True,
-    centre: Literal["median", "mean"] = "median",
-) -> None:
-    """Medians (or means) over repetitions with a 10-90% band; the legend gives each log-log slope and its 95% band."""
-    sizes = np.asarray(sizes, float)
-    for order, (name, values) in enumerate(series.items()):
-        values, paint = np.atleast_2d(np.asarray(values, float)), colour(name, order)
-        label = f"{name}  {_slope_words(sizes, values, centre)}" if fit else name
-        if len(values) > 1:
-            low, high = np.quantile(values, [0.1, 0.9], axis=0)
-            axis.fill_between(sizes, low, high, color=paint, alpha=0.18, linewidth=0)
-        axis.plot(sizes, CENTRES[centre](values, axis=0), color=paint, marker=marker(name, order), label=label)
-    _log_axes(axis, sizes, xlabel, ylabel)
-
-
-def reference(axis: Any, sizes: Any, power: float, anchor: float, *, label: str | None = None) -> None:
+def reference(axis: Any, sizes: Any, power: float | int, anchor: Any, *, label: str | None = None) -> None:
     """A dashed line of the given slope through (first size, anchor), with its slope written at its end."""
     sizes = np.sort(np.asarray(sizes, float))
     line = anchor * (sizes / sizes[0]) ** power
@@ -160,8 +248,8 @@ def failures(axis: Any, names: Any, series: Mapping[str, Any], bound: float) -> 
     rows, eps = np.arange(len(names))[::-1], float(np.finfo(float).eps)
     for order, (name, values) in enumerate(series.items()):
         shift = 0.6 * (order / max(len(series) - 1, 1) - 0.5)
-        style = {"color": colour("", order), "marker": marker("", order)}
-        axis.plot(np.maximum(values, 1e-18), rows - shift, linestyle="none", label=name, **style)
+        style = {"color": colour(order), "marker": marker(order)}
+        axis.plot(np.maximum(np.asarray(values), 1e-18), rows - shift, linestyle="none", label=name, **style)
     axis.axvline(bound, color=INK, linewidth=1.2)
     axis.axvline(eps, color=MUTED, linewidth=0.9, linestyle=DASHED)
     for words, place, shade in (("bound", bound, INK), ("rounding", eps, MUTED)):
@@ -270,14 +358,8 @@ def _variable(shade: str, names: dict[str, str]) -> str:
     return f"var(--{name})" if name else shade
 
 
-def _slope_words(sizes: Any, values: Any, centre: Literal["median", "mean"]) -> str:
-    fitted = slope(sizes, values, centre=centre)
-    if len(values) == 1:
-        return f"{fitted.value:.2f}".replace("-", "−")
-    return f"{fitted.value:.2f} [{fitted.low:.2f}, {fitted.high:.2f}]".replace("-", "−")
-
-
-def _log_axes(axis: Any, sizes: Any, xlabel: str, ylabel: str) -> None:
+def log_axes(axis: Any, sizes: Any, xlabel: str = "", ylabel: str = "") -> None:
+    """Logarithmic axes, with a tick at each of the sizes and nowhere else on the horizontal one."""
     from matplotlib.ticker import NullLocator
 
     axis.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)

@@ -9,14 +9,14 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from haarflow.errors import Refusal
 from haarflow.runs import machine, progress
-from haarflow.values import in_bytes, machine_memory, said
+from haarflow.values import in_bytes, machine_memory
 
 WORKERS = 2
 AT_REST = 3e8  # bytes of a worker that has loaded its libraries and nothing else
@@ -41,17 +41,14 @@ def compute(name: str, config: str, seed: int, part: str) -> tuple[dict[str, Any
     """The arrays of one part, and what was measured on the way."""
     import jax
 
-    from haarflow.runs import discovery
+    from haarflow.runs import catalogue, design
     from haarflow.runs.source import source
 
     machine.forget_peak()
     with machine.Stopwatch() as watch:
-        experiment = discovery.load(name).model_validate_json(config)
-        found = experiment.run(jax.random.key(seed), part)
-        if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
-            raise Refusal(f"run(key, part) gives a dictionary of arrays by name; for {part!r} it gave {said(found)}.")
-        arrays = {key: _plain(value) for key, value in found.items()}
-    made = {"versions": machine.versions(), "code": source(type(experiment)).computes}
+        experiment = catalogue.load(name).model_validate_json(config)
+        arrays, axes = design.compute(experiment, jax.random.key(seed), part)
+    made = {"axes": axes, "versions": machine.versions(), "code": source(type(experiment)).computes}
     return arrays, {"seconds": watch.seconds, "memory": machine.peak_memory(), **made}
 
 
@@ -60,10 +57,10 @@ def finish(name: str, config: str, seed: int, home: Path, command: str, draw: bo
 
     A record by other code is judged again, or made `anew` from the parts.
     """
-    from haarflow.runs import discovery, judge, ledger, report
+    from haarflow.runs import catalogue, judge, ledger, report
 
     with _guard(name, "gather", home):
-        experiment = discovery.load(name).model_validate_json(config)
+        experiment = catalogue.load(name).model_validate_json(config)
         if anew or not ledger.finished(home):
             record = judge.conclude(experiment, seed, home, command)
         else:
@@ -71,12 +68,6 @@ def finish(name: str, config: str, seed: int, home: Path, command: str, draw: bo
             if judge.standing(experiment, record) is judge.Standing.TO_JUDGE:
                 record = judge.judge_again(experiment, record)
     return report.section(record) if draw else None
-
-
-def _plain(value: Any) -> Any:
-    import numpy as np
-
-    return np.asarray(value)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from haarflow.doors import Least, Most, Natural, door
 from haarflow.errors import Refusal
 from haarflow.files import tidy_leftovers
-from haarflow.runs import cost, judge, ledger, machine, report, workers
+from haarflow.runs import cost, design, judge, ledger, machine, report, workers
 from haarflow.runs.config import command_of
 from haarflow.runs.experiment import Experiment
 from haarflow.runs.judge import Standing
@@ -49,14 +49,12 @@ class Job:
     def parts(self) -> list[str]:
         """The names of the pieces of the work."""
         try:
-            found = self.experiment.parts()
+            return list(design.parts(self.experiment))
+        except Refusal:
+            raise
         except Exception as error:
             words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            raise Refusal(f"The parts of {self.name} are a list of different names; parts() raised {words}.") from error
-        words = isinstance(found, list) and all(isinstance(part, str) for part in found)
-        if not words or len(set(found)) != len(found) or not found:
-            raise Refusal(f"The parts of {self.name} are a list of different names, at least one; got {found!r:.200}.")
-        return found
+            raise Refusal(f"The design of {self.name} yields methods and their cells; it raised {words}.") from error
 
 
 @dataclass(frozen=True)
@@ -74,14 +72,14 @@ def job(experiment: Experiment, seed: int, out: Path, label: str = "", *, force:
 
     With `force` it is done although there is a record, and whatever it costs.
     """
-    facts = judge.identity(experiment, seed)
+    facts = experiment.identity(seed)
     home = out / facts["experiment"] / facts["digest"]
     if force or not ledger.finished(home):
         cost.refuse_unless_affordable(experiment, force=force)
     return Job(experiment, seed, home, label or experiment.name, force)
 
 
-def sweep(
+def schedule(
     jobs: list[Job],
     *,
     count: int = workers.WORKERS,
@@ -229,7 +227,7 @@ def run(
     force: bool = False,
 ) -> ledger.Record:
     """The record of one experiment, run now unless it exists; a sentence is raised if it cannot be made."""
-    outcome = sweep([job(experiment, seed, Path(out), force=force)], count=count)[0]
+    outcome = schedule([job(experiment, seed, Path(out), force=force)], count=count)[0]
     if outcome.record is None:
         raise outcome.problem or RuntimeError(f"{experiment.name} left no record")
     return outcome.record

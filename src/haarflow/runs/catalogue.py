@@ -9,6 +9,7 @@ import inspect
 import os
 import sys
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import SourceFileLoader
@@ -40,7 +41,7 @@ class Entry:
         return f"{self.group}/{self.name}"
 
 
-def named(stem: str) -> str:
+def named_after(stem: str) -> str:
     """The command-line name of a file: weak_invariance is weak-invariance."""
     return stem.replace("_", "-")
 
@@ -57,6 +58,14 @@ def read_docstring(doc: str) -> dict[str, str]:
         else:
             notes.append(paragraph)
     return {"claim": claim, "source": source, "notes": "\n\n".join(notes)}
+
+
+def fault_sentence(faults: Mapping[str, str]) -> str:
+    """What the notes say of the mistakes that an experiment can plant."""
+    if not faults:
+        return ""
+    told = "; ".join(f"`{name}`: {what}" for name, what in faults.items())
+    return f"The field `fault` plants a mistake on purpose, to see the matching verdicts fail. {told}."
 
 
 def catalogue() -> dict[str, Entry]:
@@ -91,7 +100,7 @@ def select(pattern: str | None, *, tour: bool = False) -> list[Entry]:
 def find(name: str) -> Entry:
     """The experiment of that name, or a refusal with the nearest ones."""
     entries = catalogue()
-    wanted = named(name)
+    wanted = named_after(name)
     if wanted in entries:
         return entries[wanted]
     raise Refusal(f"There is no experiment {name!r}; {nearest(wanted, list(entries))}")
@@ -106,6 +115,10 @@ def nearest(word: str, choices: list[str]) -> str:
 
 def load(name: str) -> Any:
     """The Experiment class of that name; this imports its file, anew if a file of your own has changed since."""
+    asked = (os.environ.get(EXTRA, ""), named_after(name))
+    known = _loaded.get(asked)
+    if known and known.__module__ in sys.modules and not _changed(known.__module__):
+        return known  # a worker asks for every part
     entry = find(name)
     module = sys.modules.get(entry.module)
     if module is None or _changed(entry.module):
@@ -116,6 +129,7 @@ def load(name: str) -> Any:
     for value in vars(module).values():
         if isinstance(value, type) and issubclass(value, Experiment) and value.__module__ == entry.module:
             source(value)  # its code is what its files say now
+            _loaded[asked] = value
             return value
     raise Refusal(f"An experiment file defines a subclass of Experiment; {entry.path} does not.")
 
@@ -147,6 +161,7 @@ class Fresh(SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)
 
 
+_loaded: dict[tuple[str, str], Any] = {}  # the class of each name, by the folders it was looked for in
 _imported: dict[str, dict[Path, int]] = {}  # the files behind each module of your own, and when they were changed
 
 
@@ -188,13 +203,15 @@ def _read(path: Path, package: str, changed: int) -> Entry | None:
     if not classes:
         return None
     settings = dict(setting for node in classes[0].body for setting in _literal(node))
+    words = read_docstring(ast.get_docstring(classes[0]) or "")
+    words["notes"] = "\n\n".join(filter(None, [words["notes"], fault_sentence(settings.get("faults", {}))]))
     return Entry(
-        name=named(path.stem),
+        name=named_after(path.stem),
         group=str(settings.get("group", "symmetry")),
         tour=bool(settings.get("tour_included", False)),
         path=path,
         module=f"{package}.{path.stem}",
-        **read_docstring(ast.get_docstring(classes[0]) or ""),
+        **words,
     )
 
 
@@ -206,6 +223,9 @@ def _literal(node: ast.stmt) -> list[tuple[str, Any]]:
     """The name and value of a plain assignment in a class body, if it is one."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
     value = getattr(node, "value", None)
-    if len(targets) == 1 and isinstance(targets[0], ast.Name) and isinstance(value, ast.Constant):
-        return [(targets[0].id, value.value)]
-    return []
+    if len(targets) != 1 or not isinstance(targets[0], ast.Name) or value is None:
+        return []
+    try:
+        return [(targets[0].id, ast.literal_eval(value))]
+    except ValueError:
+        return []

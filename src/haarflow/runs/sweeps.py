@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from haarflow.errors import Refusal
-from haarflow.runs import discovery
+from haarflow.runs import catalogue
 from haarflow.runs.config import configure, merged, read_toml, toml
-from haarflow.runs.sweep import Job, job
+from haarflow.runs.scheduler import Job, job
 
 MOST = 100_000
 WORDS = ("experiment", "mode", "seeds", "set", "sweep")
@@ -19,7 +19,7 @@ LIKE = 'Write for example experiment = "rates", seeds = [0, 1], and below [sweep
 def jobs(file: Path, out: Path, *, force: bool = False) -> list[Job]:
     """Every combination of values and seeds that a sweep file asks for, each with a label that tells them apart."""
     plan = _read(file)
-    kind, mode = discovery.load(plan["experiment"]), plan.get("mode", "quick")
+    kind, mode = catalogue.load(plan["experiment"]), plan.get("mode", "quick")
     runs = math.prod(len(values) for _, values in _leaves(plan.get("sweep", {}), ())) * len(plan["seeds"])
     if runs > MOST:
         raise Refusal(f"A sweep is at most {MOST} runs; {file} asks for {runs}. Write fewer values, or several files.")
@@ -40,7 +40,7 @@ def _read(file: Path) -> dict[str, Any]:
     plan = read_toml("sweep", file)
     for word in plan:
         if word not in WORDS:
-            raise Refusal(f"A sweep file has no word {word!r}; {discovery.nearest(word, list(WORDS))}")
+            raise Refusal(f"A sweep file has no word {word!r}; {catalogue.nearest(word, list(WORDS))}")
     if not isinstance(plan.get("experiment"), str):
         raise Refusal(f"A sweep file names its experiment; got {plan.get('experiment')!r} in {file}. {LIKE}")
     for word in ("set", "sweep"):
