@@ -52,7 +52,7 @@ def noise(task: str, n: int) -> contestants.Run:
     """One normal for each parameter."""
     import jax
 
-    from haarflow.dynamics.noise import gaussian
+    from haarflow.fast.noise import gaussian
 
     words = jax.random.key_data(jax.random.key(0))
     return _repeat(lambda words: gaussian(jax.random.wrap_key_data(words), (n, 66)), words)

@@ -56,7 +56,6 @@ from haarflow.dynamics.limits import pairwise as pairwise
 from haarflow.dynamics.limits import sampling_excess as sampling_excess
 from haarflow.dynamics.limits import settle as settle
 from haarflow.dynamics.limits import weak_rate as weak_rate
-from haarflow.dynamics.noise import gaussian as gaussian
 from haarflow.dynamics.oracles import Bowl as Bowl
 from haarflow.dynamics.oracles import QuadraticRisk as QuadraticRisk
 from haarflow.dynamics.oracles import frozen_flow as frozen_flow
@@ -93,6 +92,7 @@ from haarflow.dynamics.schemes import advance as advance
 from haarflow.dynamics.schemes import streams as streams
 from haarflow.dynamics.trajectories import Trajectory as Trajectory
 from haarflow.errors import Refusal as Refusal
+from haarflow.fast.noise import gaussian as gaussian
 from haarflow.learning.averaging import average_network as average_network
 from haarflow.learning.data import Data as Data
 from haarflow.learning.data import Sample as Sample

@@ -25,7 +25,7 @@ def leaf(value: Any) -> Any:
 
 
 def keys(owner: str, value: Any, *, many: bool = False) -> Key[Array, "*r"]:
-    """JAX keys from keys of either kind, or from whole numbers as seeds; `many` welcomes an array of them."""
+    """JAX keys from keys of either kind, or from whole numbers as seeds; `batched` welcomes an array of them."""
     found = _keys(value)
     if found is None or (found.ndim and not many) or found.ndim > 1:
         wanted = "a key, or a row of keys" if many else "one key"

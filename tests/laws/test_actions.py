@@ -261,8 +261,8 @@ def test_units_are_averaged_by_gather_as_by_matrices(signed):
     @eqx.filter_jit
     def asked(unit, thetas, xs):
         weights = jnp.full(len(thetas), 0.2)
-        feedback = unit.feedback(weights, thetas, xs, jnp.sin)
-        return unit(thetas[0], xs[0]), unit.many(thetas, xs), unit.total(weights, thetas, xs), *feedback
+        feedback = unit.pullback(weights, thetas, xs, jnp.sin)
+        return unit(thetas[0], xs[0]), unit.batched(thetas, xs), unit.weighted_sum(weights, thetas, xs), *feedback
 
     given = jnp.asarray(rows(5, unit.dim)), jnp.asarray(rows(4, on_x.dim))
     for one, other in zip(asked(mean, *given), asked(plain, *given), strict=True):

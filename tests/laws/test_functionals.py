@@ -16,6 +16,7 @@ from haarflow.dynamics.fields import Descend, Field
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler, advance
 from haarflow.errors import Refusal
+from haarflow.fast import tuning
 from haarflow.learning.data import Sample, Stream, Teacher
 from haarflow.learning.folding import fold
 from haarflow.learning.functionals import Functional, Penalty
@@ -24,7 +25,6 @@ from haarflow.learning.risks import Risk
 from haarflow.learning.symmetry import average, close
 from haarflow.measures.clouds import Cloud
 from haarflow.members import members
-from haarflow.models import blocks
 from haarflow.models.kernels import Scaled
 from haarflow.models.units import Bump, Custom, Dense, Perceptron, network
 
@@ -65,8 +65,8 @@ def test_blocks_of_particles_change_nothing(monkeypatch):
     for functional in (risk, Risk(average(risk.unit, swap, swap), risk.data)):
         whole, value = functional.variation(weighted_cloud(n=7)), functional(weighted_cloud(n=7))
         for size in (1, 3, 5):
-            monkeypatch.setattr(blocks, "SUMMED", 8 * 6 * size)
-            monkeypatch.setattr(blocks, "AT_ONCE", 8 * 6 * size)
+            monkeypatch.setattr(tuning, "SUMMED", 8 * 6 * size)
+            monkeypatch.setattr(tuning, "AT_ONCE", 8 * 6 * size)
             parts = functional.variation(weighted_cloud(n=7))
             np.testing.assert_allclose(functional(weighted_cloud(n=7)), value, rtol=1e-14)
             np.testing.assert_allclose(parts.potential, whole.potential, rtol=1e-13, atol=1e-15)

@@ -69,7 +69,7 @@ def test_the_average_of_a_network_is_equivariant_and_averages_by_hand(model, on_
 @pytest.mark.parametrize(("model", "on_x", "on_y"), CASES, ids=shown)
 def test_a_linear_network_is_the_mean_of_its_particles_and_says_so(model, on_x, on_y):
     mu, xs = cloud_for(model), inputs_for(model)
-    mean = jnp.einsum("n,ncb->bc", mu.weights, model.many(mu.atoms, xs))
+    mean = jnp.einsum("n,ncb->bc", mu.weights, model.batched(mu.atoms, xs))
     gap = float(jnp.abs(mean - value(model, mu, xs)).max())
     assert gap < 1e-13 if model.linear else gap > 1e-3
 
@@ -77,7 +77,7 @@ def test_a_linear_network_is_the_mean_of_its_particles_and_says_so(model, on_x, 
 @pytest.mark.parametrize(("model", "on_x", "on_y"), CASES, ids=shown)
 def test_feedback_is_the_derivative(model, on_x, on_y):
     mu, xs = cloud_for(model), inputs_for(model)
-    potential, gradient = model.feedback(mu, xs, jnp.sin)
+    potential, gradient = model.pullback(mu, xs, jnp.sin)
     slopes = jnp.sin(value(model, mu, xs))
     slope = jax.grad(lambda mu: jnp.sum(slopes * model(mu, xs)))(mu)
     np.testing.assert_allclose(potential, slope.weights, rtol=1e-11, atol=1e-13)

@@ -24,48 +24,35 @@ def points(unit, n=5, b=4):
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=str)
-def test_many_is_the_formula_at_every_particle_and_input(unit):
+def test_batched_is_the_formula_at_every_particle_and_input(unit):
     thetas, xs = points(unit)
-    many = unit.many(thetas, xs)
+    many = unit.batched(thetas, xs)
     assert many.shape == (5, unit.outputs, 4)
     formula = np.array([[unit(theta, x) for x in xs] for theta in thetas]).transpose(0, 2, 1)
     np.testing.assert_allclose(many, formula, rtol=1e-13, atol=1e-14)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=str)
-def test_total_is_the_weighted_sum_and_linear_in_weights(unit):
+def test_the_weighted_sum_is_the_weighted_sum_and_linear_in_weights(unit):
     thetas, xs = points(unit)
     weights = jnp.array([0.5, -0.2, 0.0, 1.0, 2.0])
-    total = unit.total(weights, thetas, xs)
-    formula = sum(w * unit.many(thetas, xs)[i].T for i, w in enumerate(weights))
+    total = unit.weighted_sum(weights, thetas, xs)
+    formula = sum(w * unit.batched(thetas, xs)[i].T for i, w in enumerate(weights))
     np.testing.assert_allclose(total, formula, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=str)
-def test_feedback_is_the_derivative_of_the_total(unit):
-    """In the weights the potential, in the atoms the gradient: at unit weights, whatever the weights of the answer."""
+def test_the_pullback_is_the_derivative_of_the_weighted_sum(unit):
+    """In the weights the potential, in the atoms the gradient: at unit weights, whatever the weights."""
     thetas, xs = points(unit)
     weights = jnp.array([0.5, -0.2, 0.0, 0.1, 0.6])
-    potential, gradient = unit.feedback(weights, thetas, xs, jnp.sin)
-    slopes = jnp.sin(unit.total(weights, thetas, xs))
-    plain, back = jax.vjp(lambda w, atoms: jnp.einsum("n,ncb->bc", w, unit.many(atoms, xs)), jnp.ones(5), thetas)
+    potential, gradient = unit.pullback(weights, thetas, xs, jnp.sin)
+    slopes = jnp.sin(unit.weighted_sum(weights, thetas, xs))
+    plain, back = jax.vjp(lambda w, atoms: jnp.einsum("n,ncb->bc", w, unit.batched(atoms, xs)), jnp.ones(5), thetas)
     expected = back(slopes)
     assert plain.shape == slopes.shape
     np.testing.assert_allclose(potential, expected[0], rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-12, atol=1e-13)
-
-
-@pytest.mark.parametrize("name", ["sigmoid", "tanh", "relu", "erf"])
-def test_feedback_of_large_clouds_is_that_of_small_ones(name):
-    """Past the cache a dense unit sums sample by sample; in two halves it does not."""
-    unit = Dense(2, 2, name)
-    thetas, xs = points(unit, n=8000)
-    weights = jnp.linspace(-1.0, 2.0, 8000) / 4000
-    slopes = jnp.sin(unit.total(weights, thetas, xs))
-    whole = unit.feedback(weights, thetas, xs, jnp.sin)
-    halves = [unit.feedback(weights[:4000], thetas[i : i + 4000], xs, lambda _: slopes) for i in (0, 4000)]
-    for found, *parts in zip(whole, *halves, strict=True):
-        np.testing.assert_allclose(found, jnp.concatenate(parts), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=str)

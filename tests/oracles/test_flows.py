@@ -136,7 +136,7 @@ def test_the_quadratic_risk_is_the_mean_over_gaussian_inputs():
     mass = np.outer(mass, mass).ravel() / mass.sum() ** 2
     target = np.array([[1.0, 0.3], [0.3, 0.2]])
     cloud = Cloud(jnp.array([[1.0, 0.4], [-0.3, 0.9]]), jnp.array([0.3, 0.7]))
-    outputs = np.einsum("n,ncb->b", cloud.weights, Quadratic(2).many(cloud.atoms, jnp.asarray(xs)))
+    outputs = np.einsum("n,ncb->b", cloud.weights, Quadratic(2).batched(cloud.atoms, jnp.asarray(xs)))
     labels = np.einsum("bi,ij,bj->b", xs, target, xs)
     np.testing.assert_allclose(QuadraticRisk(target)(cloud), mass @ (outputs - labels) ** 2 / 2, rtol=1e-12)
 
@@ -222,8 +222,8 @@ def test_frozen_features_train_linearly():
     risk = Risk(unit, Sample(xs, ys[:, None])) + Penalty(ridge, lambda theta: theta[0] ** 2 / 2)
     field = restrict(Descend(risk), np.diag([1.0, 0.0, 0.0, 0.0]), through="start")
     end = flow(field, Heun(), uniform(atoms), key=KEY, dt=0.005, steps=600).cloud
-    outputs = jnp.mean(unit.many(end.atoms, jnp.asarray(xs))[:, 0], axis=0)
-    features = unit.many(atoms.at[:, 0].set(1.0), jnp.asarray(xs))[:, 0]
+    outputs = jnp.mean(unit.batched(end.atoms, jnp.asarray(xs))[:, 0], axis=0)
+    features = unit.batched(atoms.at[:, 0].set(1.0), jnp.asarray(xs))[:, 0]
     np.testing.assert_allclose(outputs, frozen_flow(features, ys, times=jnp.array([3.0]), ridge=ridge)[0], atol=1e-5)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from jax.extend.random import threefry_2x32
 
-from haarflow.dynamics.noise import _cosine, _radius, gaussian, threefry, unrolled
 from haarflow.errors import Refusal
+from haarflow.fast.noise import _cosine, _radius, gaussian, threefry, unrolled
 
 M = 1_000_000
 Z = np.asarray(gaussian(jax.random.key(11), (M // 4, 4), jnp.float64))

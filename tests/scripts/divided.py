@@ -10,7 +10,7 @@ import numpy as np
 import optax
 
 import haarflow as hf
-from haarflow.models import blocks
+from haarflow.fast import tuning
 
 KEY = jax.random.key(3)
 UNIT = hf.Perceptron(3, 1, "tanh")
@@ -30,12 +30,12 @@ def flows(devices, folder, *, jumping=False):
     """Two lanes under two keys in blocks of particles, read again from their checkpoint; two players; if asked, birth
     and death."""
     options = {"dt": 0.1, "steps": 30, "every": 10, "devices": devices, "probes": PROBES}
-    usual = blocks.SUMMED, blocks.AT_ONCE
-    blocks.SUMMED = blocks.AT_ONCE = 8 * 8 * 6  # bytes: eight inputs, six particles
+    usual = tuning.SUMMED, tuning.AT_ONCE
+    tuning.SUMMED = tuning.AT_ONCE = 8 * 8 * 6  # bytes: eight inputs, six particles
     for _ in range(2):
         place = Path(folder) / "place.npz"
         lanes = hf.flow(FIELDS, SCHEMES, CLOUD, key=jax.random.split(KEY), checkpoint=place, **options)
-    blocks.SUMMED, blocks.AT_ONCE = usual
+    tuning.SUMMED, tuning.AT_ONCE = usual
     sides = {name: lambda clouds, name=name: clouds[name].atoms[:, 0] for name in PLAYERS}
     game = hf.flow(GAME, EACH, PLAYERS, key=KEY, **{**options, "probes": sides})
     lanes |= {name: dataclasses.replace(game, cloud=game.cloud[name], probes={}) for name in PLAYERS}

@@ -13,6 +13,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "haarflow"
 ROOMS = [
     "algebra",
     "measures",
+    "fast",
     "models",
     "learning",
     "dynamics",
@@ -22,7 +23,7 @@ ROOMS = [
     "lab",
     "cli",
 ]
-EVERYWHERE = {"doors", "errors", "files", "identity", "members", "saving", "settling", "values"}
+EVERYWHERE = {"doors", "errors", "files", "identity", "members", "saving", "values"}
 LAZY = {"ot", "sklearn", "diffrax", "sympy", "optax", "matplotlib", "rich", "dask", "distributed", "torch"}
 BANNED = {"pickle", "yaml", "dill", "urllib", "requests", "socket"}
 

@@ -95,7 +95,7 @@ def refuse_unless_features(features: Any, weights: Any) -> None:
     if not features.size:
         raise Refusal(
             f"Features are one row or more for each unit, over one input or more; got the shape {features.shape}. "
-            "Write unit.many(atoms, xs)[:, 0]."
+            "Write unit.batched(atoms, xs)[:, 0]."
         )
     if weights is not None and not isinstance(weights, Tracer) and not abs(float(weights.sum()) - 1) < 1e-5:
         raise Refusal(

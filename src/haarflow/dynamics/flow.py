@@ -25,18 +25,15 @@ from haarflow.dynamics.lanes import along, begun, finite, lanes_of, step_sizes, 
 from haarflow.dynamics.players import Along
 from haarflow.dynamics.progress import Tell, watching
 from haarflow.dynamics.schemes import Scheme
-from haarflow.dynamics.shards import agreed, divided, everywhere, mesh_of, turned, whole
+from haarflow.dynamics.shards import AXIS, agreed, divided, everywhere, mesh_of, whole
 from haarflow.dynamics.trajectories import GOING, Log, State, Trajectory
 from haarflow.errors import Refusal
+from haarflow.fast import tuning
+from haarflow.fast.layout import lies_turned, turned
 from haarflow.identity import by_value
 from haarflow.measures.clouds import Cloud
 from haarflow.models.fits import shapes_of
 from haarflow.values import refuse_unless_affordable, refuse_unless_soon, said
-
-# Seconds, about, between two looks at the numbers: to check them, to save, to tell the progress. Every look costs a
-# large cloud fresh memory, a tenth of a second for 10⁵ particles in R^66.
-_LOOK_UP = 2.0
-_SHORT = 64  # coordinates: with fewer, particles lie last in the loop, see `_turning`
 
 
 class Diverged(UserWarning):
@@ -157,7 +154,7 @@ def flow(
             at, state = end, moved
             if end in records:
                 log.record(at, clock.at(at), state, [lane for lane in lanes if state.going(lane)])
-            short = agreed(time.monotonic() - begin < _LOOK_UP, mesh)
+            short = agreed(time.monotonic() - begin < tuning.SECONDS_BETWEEN_LOOKS, mesh)
             if agreed(saved.due(last=at == steps), mesh):
                 saved.save(at, state, log.rows)
             tell(at / max(steps, 1))
@@ -200,12 +197,14 @@ def _turning(lanes, state: State, mesh) -> tuple[Callable[[State], State], Calla
     axes = along(lanes, state)
 
     def short(leaf, one: Along) -> bool:
-        return [axis for axis, _ in one.axes] == [leaf.ndim - 2] and leaf.shape[-1] < _SHORT
+        return [axis for axis, _ in one.axes] == [leaf.ndim - 2] and lies_turned(leaf.shape[-1])
 
     turn = {name: jax.tree.map(short, state.lanes[name], axes[name]) for name in state.lanes}
 
     def lay(lifted):
-        return State(jax.tree.map(lambda leaf, t: turned(leaf, mesh) if t else leaf, lifted.lanes, turn), lifted.last)
+        return State(
+            jax.tree.map(lambda leaf, t: turned(leaf, mesh, AXIS) if t else leaf, lifted.lanes, turn), lifted.last
+        )
 
     def lift(laid):
         return State(jax.tree.map(lambda leaf, t: leaf.swapaxes(-1, -2) if t else leaf, laid.lanes, turn), laid.last)

@@ -12,11 +12,11 @@ from jaxtyping import Array, Float, Key
 
 from haarflow.dynamics.ensembles import apart, stacked, together
 from haarflow.dynamics.fields import Checked, Field
-from haarflow.dynamics.noise import unrolled
 from haarflow.dynamics.players import by_name, expecting, listed, map_clouds, particle_axes
 from haarflow.dynamics.schemes import Scheme
 from haarflow.dynamics.trajectories import GOING, State
 from haarflow.errors import Refusal
+from haarflow.fast.noise import unrolled
 from haarflow.measures.clouds import Cloud
 from haarflow.values import said
 

@@ -117,7 +117,7 @@ class OneBody(eqx.Module):
 
     def __call__(self, theta: Float[Array, "p"]) -> Float[Array, ""]:
         """V at one particle."""
-        return -jnp.mean(jnp.sum(self.data.ys.T * self.unit.many(theta[None], self.data.xs)[0], axis=0))
+        return -jnp.mean(jnp.sum(self.data.ys.T * self.unit.batched(theta[None], self.data.xs)[0], axis=0))
 
 
 class Pair(eqx.Module):
@@ -128,7 +128,7 @@ class Pair(eqx.Module):
 
     def __call__(self, theta: Float[Array, "p"], other: Float[Array, "p"]) -> Float[Array, ""]:
         """U at two particles."""
-        first, second = self.unit.many(jnp.stack([theta, other]), self.data.xs)
+        first, second = self.unit.batched(jnp.stack([theta, other]), self.data.xs)
         return jnp.mean(jnp.sum(first * second, axis=0))
 
 

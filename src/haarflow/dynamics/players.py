@@ -17,8 +17,8 @@ from jax import ShapeDtypeStruct
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 from haarflow.errors import Refusal
+from haarflow.fast.materialise import materialised
 from haarflow.measures.clouds import Cloud
-from haarflow.settling import settled
 
 T = TypeVar("T")
 Clouds = Cloud | dict[str, Cloud]
@@ -57,7 +57,7 @@ def own_keys(key: PRNGKeyArray, clouds: Any) -> Any:
 
 def settled_keys(keys: Key[Array, "*k"]) -> Key[Array, "*k"]:
     """The same keys, computed once: without this the compiler would hash them again for every particle."""
-    return jax.random.wrap_key_data(settled(jax.random.key_data(keys)), impl=jax.random.key_impl(keys))
+    return jax.random.wrap_key_data(materialised(jax.random.key_data(keys)), impl=jax.random.key_impl(keys))
 
 
 @dataclass(frozen=True)

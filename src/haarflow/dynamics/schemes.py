@@ -17,9 +17,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.doors import Advised, Count, Most, NonNegativeLeaf, PositiveLeaf, door
 from haarflow.dynamics.fields import Field, Tangent, advance, grow
-from haarflow.dynamics.noise import gaussian
 from haarflow.dynamics.players import listed, map_clouds, own_keys, settled_keys
 from haarflow.errors import Refusal
+from haarflow.fast.noise import gaussian
 from haarflow.identity import by_value
 from haarflow.measures.actions import projector_matrix
 from haarflow.measures.clouds import Cloud

@@ -8,15 +8,13 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
-from jax.experimental.layout import Layout, with_layout_constraint
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float
 
 from haarflow.dynamics.players import Along
 from haarflow.errors import Refusal
 
 T = TypeVar("T")
-_AXIS = "particles"
+AXIS = "particles"
 
 
 def mesh_of(devices: int | None) -> Mesh | None:
@@ -34,7 +32,7 @@ def mesh_of(devices: int | None) -> Mesh | None:
             f"A flow over {processes} processes uses the devices of all of them; got devices={devices} of {len(seen)}. "
             "Write devices=jax.device_count()."
         )
-    return Mesh(np.array(seen[:devices]), (_AXIS,))
+    return Mesh(np.array(seen[:devices]), (AXIS,))
 
 
 def divided(tree: T, along: Any, mesh: Mesh | None) -> T:
@@ -49,7 +47,7 @@ def divided(tree: T, along: Any, mesh: Mesh | None) -> T:
         axes: list[str | None] = [None] * leaf.ndim
         for axis, _ in one.axes[:1]:
             _refuse_unless_even(leaf.shape[axis], mesh)
-            axes[axis] = _AXIS
+            axes[axis] = AXIS
         return _put(leaf, NamedSharding(mesh, PartitionSpec(*axes)))
 
     return jax.tree.map(place, tree, along)
@@ -61,18 +59,6 @@ def _refuse_unless_even(n: int, mesh: Mesh) -> None:
             f"A flow on several devices gives each the same number of particles; got {n} particles and {mesh.size} "
             f"devices. Write a cloud of {-(-n // mesh.size) * mesh.size}, or another number of devices."
         )
-
-
-def turned(leaf: Float[Array, "*r n p"], mesh: Mesh | None) -> Float[Array, "*r p n"]:
-    """The last two axes exchanged, in memory too, which the compiler would put off; particles stay on their devices."""
-
-    def exchanged(part):
-        return with_layout_constraint(part.swapaxes(-1, -2), Layout(tuple(range(part.ndim))))
-
-    if mesh is None:
-        return exchanged(leaf)
-    before, after = (PartitionSpec(*[None] * axis, _AXIS) for axis in (leaf.ndim - 2, leaf.ndim - 1))
-    return jax.shard_map(exchanged, mesh=mesh, in_specs=before, out_specs=after)(leaf)
 
 
 def everywhere(tree: T, mesh: Mesh | None) -> T:

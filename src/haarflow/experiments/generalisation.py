@@ -384,7 +384,7 @@ def _draws(sample: Drawn, best: Cloud, n: int) -> float:
 
 @eqx.filter_jit
 def _said(cloud: Cloud, xs):
-    return (cloud.weights @ UNIT.many(cloud.atoms, jnp.asarray(xs))[:, 0])[:, None]
+    return (cloud.weights @ UNIT.batched(cloud.atoms, jnp.asarray(xs))[:, 0])[:, None]
 
 
 @eqx.filter_jit

@@ -149,7 +149,7 @@ class Langevin(Experiment):
         )
         options = {"temperature": self.temperature, "dt": dt, "steps": steps, "every": every}
         limit = fokker_planck(self.energy(), self.grid(), self.grid().normal(*START), **options)
-        features = np.asarray(UNIT.many(jnp.asarray(self.grid().centres), xs))[:, 0]
+        features = np.asarray(UNIT.batched(jnp.asarray(self.grid().centres), xs))[:, 0]
         gaps = path.probes["outputs"] - (limit.weights @ features)[None]
         return {"error": np.mean(gaps**2, axis=-1), "times": limit.times}
 

@@ -385,7 +385,7 @@ _distance = jax.jit(relu_distance)
 
 @eqx.filter_jit
 def _say_straight(tangent: Linearised, atoms, xs):
-    return jax.vmap(lambda some: jnp.mean(tangent.many(some, xs)[:, 0], axis=0))(atoms)
+    return jax.vmap(lambda some: jnp.mean(tangent.batched(some, xs)[:, 0], axis=0))(atoms)
 
 
 @eqx.filter_jit

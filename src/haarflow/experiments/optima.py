@@ -375,7 +375,7 @@ def _bumpy(xs: np.ndarray) -> np.ndarray:
 
 @eqx.filter_jit
 def _outputs(unit: Unit, atoms, inputs):
-    return jax.vmap(lambda xs: unit.many(atoms, xs))(inputs)
+    return jax.vmap(lambda xs: unit.batched(atoms, xs))(inputs)
 
 
 def _profile(unit: Unit, cloud: Cloud) -> np.ndarray:

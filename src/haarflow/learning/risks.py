@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from haarflow.doors import door
 from haarflow.errors import Refusal
+from haarflow.fast.materialise import materialised
 from haarflow.learning.averaging import average_network
 from haarflow.learning.data import Data, Sample, whole_sample
 from haarflow.learning.forms import QuadraticForm
@@ -21,7 +22,6 @@ from haarflow.models.fits import invariance_gap, refuse_unless_acting, refuse_un
 from haarflow.models.networks import Network
 from haarflow.models.residual import Residual
 from haarflow.models.units import Dense, Mean, Unit
-from haarflow.settling import settled
 from haarflow.values import refuse_unless_affordable
 
 __all__ = ["Fit", "Functional", "Penalty", "Risk", "Sum", "Variation"]
@@ -60,8 +60,9 @@ class Fit(Functional):
 
     def variation(self, cloud):
         refuse_unless_particles(self.network, cloud)
-        answer, kind = jax.grad(self._score), cloud.atoms.dtype
-        potential, slope = self.network.feedback(cloud, self.xs.astype(kind), lambda outputs: settled(answer(outputs)))
+        gradient, kind = jax.grad(self._score), cloud.atoms.dtype
+        xs = self.xs.astype(kind)
+        potential, slope = self.network.pullback(cloud, xs, lambda outputs: materialised(gradient(outputs)))
         return Variation(potential.astype(kind), -slope.astype(kind))
 
     def quadratic_form(self, atoms):
@@ -101,7 +102,7 @@ class Fit(Functional):
 
 @eqx.filter_jit
 def _many(network: Network, atoms, xs):
-    return network.many(atoms, xs)
+    return network.batched(atoms, xs)
 
 
 @door
@@ -150,7 +151,7 @@ class Risk(Functional):
         return Fit(self.network, sample.xs, sample.ys, self.loss)
 
     def sample(self, key):
-        xs, ys = settled(self.data.batch(key))
+        xs, ys = materialised(self.data.batch(key))
         return Fit(self.network, xs, ys, self.loss)
 
     def variation(self, cloud):

@@ -13,12 +13,12 @@ from haarflow.algebra.groups import Cyclic
 from haarflow.algebra.reps import Rep, natural, one_group, trivial
 from haarflow.doors import door
 from haarflow.errors import Refusal
+from haarflow.fast import blocks
+from haarflow.fast.materialise import materialised
 from haarflow.learning.data import Data, Sample
 from haarflow.measures.clouds import Cloud
-from haarflow.models import blocks
 from haarflow.models.fits import refuse_unless_acting
 from haarflow.models.units import Dense, Unit, Wrapped, network
-from haarflow.settling import settled
 from haarflow.values import numbers, refuse_unless_affordable
 
 # Where an augmented law finds its group elements, beside the data it shares with the plain law.
@@ -156,24 +156,24 @@ class Averaged(Wrapped):
     def __call__(self, theta, x):
         return self.on_y.mean_back(jax.vmap(lambda image: self.unit(theta, image))(self.on_x.apply(x)))
 
-    def many(self, thetas, xs):
-        everywhere = self.unit.many(thetas, moved(self.on_x, xs))
+    def batched(self, thetas, xs):
+        everywhere = self.unit.batched(thetas, moved(self.on_x, xs))
         split = everywhere.reshape(*everywhere.shape[:2], len(self.on_x), -1)
         return self.on_y.mean_back(split.transpose(2, 0, 3, 1)).swapaxes(1, 2)
 
-    def total(self, weights, thetas, xs):
+    def weighted_sum(self, weights, thetas, xs):
         # The group acts on outputs after the sum over particles: on (b, c) numbers instead of (n, c, b).
-        return folded(self.on_y, blocks.total(self.unit, weights, thetas, self._images(xs)))
+        return folded(self.on_y, blocks.weighted_sum(self.unit, weights, thetas, self._images(xs)))
 
     def _images(self, xs):
         images = moved(self.on_x, xs)
-        return settled(images) if isinstance(xs.shape[0], int) else images  # a symbol in `jax.export`
+        return materialised(images) if isinstance(xs.shape[0], int) else images  # a symbol in `jax.export`
 
-    def feedback(self, weights, thetas, xs, answer):
+    def pullback(self, weights, thetas, xs, cotangent):
         def spread(everywhere):
-            return settled(moved(self.on_y, answer(folded(self.on_y, everywhere))) / len(self.on_y))
+            return materialised(moved(self.on_y, cotangent(folded(self.on_y, everywhere))) / len(self.on_y))
 
-        return blocks.feedback(self.unit, weights, thetas, self._images(xs), spread)
+        return blocks.pullback(self.unit, weights, thetas, self._images(xs), spread)
 
     def proves_equivariant(self, on_x, on_y):
         return same_elements((self.on_x, self.on_y), on_x, on_y)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from haarflow.errors import one_of
+from haarflow.fast.fused import Evaluated
 
 
 def sigmoid(x):
@@ -51,16 +52,6 @@ _CORES = {
     "sigmoid": Core(lambda x: jnp.tanh(0.5 * x), lambda t: 0.25 - 0.25 * t * t, scale=0.5, shift=0.5),
     "tanh": Core(jnp.tanh, lambda t: 1 - t * t),
 }
-
-
-class Evaluated(NamedTuple):
-    """An activation somewhere: its value is `shift + scale · core`, its slope `slope(kept)`, entry by entry."""
-
-    core: Float[Array, "..."]
-    kept: Float[Array, "..."]
-    slope: Callable
-    scale: float
-    shift: float
 
 
 def evaluated(name: str, before: Float[Array, "..."]) -> Evaluated:

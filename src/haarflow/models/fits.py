@@ -108,7 +108,7 @@ def violations(
 
 @eqx.filter_jit
 def _evaluated(unit: Any, thetas, xs):
-    return jax.vmap(unit.many)(jnp.asarray(thetas, float), jnp.asarray(xs, float))
+    return jax.vmap(unit.batched)(jnp.asarray(thetas, float), jnp.asarray(xs, float))
 
 
 def invariance_gap(function: Callable, rep: Rep, point: Float[np.ndarray, " k"]) -> float:

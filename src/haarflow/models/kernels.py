@@ -96,8 +96,8 @@ def feature_kernel(
 ) -> Float[Array, "b e"]:
     """`∫ phi(x, θ)·phi(x', θ) dmu`: random features, if the cloud is drawn from a law and only outputs learn."""
     xs, others = _inputs(unit, cloud, xs, others, unit.outputs)
-    here = unit.many(cloud.atoms, xs)
-    there = here if others is None else unit.many(cloud.atoms, others)
+    here = unit.batched(cloud.atoms, xs)
+    there = here if others is None else unit.batched(cloud.atoms, others)
     return jnp.einsum("n,ncb,nce->be", cloud.weights, here, there)
 
 
@@ -115,7 +115,7 @@ def tangent_kernel(
 
     def slopes(points):
         def one(theta, x):
-            return unit.many(theta[None], x[None])[0, 0, 0]
+            return unit.batched(theta[None], x[None])[0, 0, 0]
 
         return jax.vmap(lambda theta: jax.vmap(lambda x: jax.grad(one)(theta, x))(points))(cloud.atoms)
 
@@ -198,8 +198,8 @@ class Scaled(Wrapped):
     def __call__(self, theta, x):
         return self.scale * self.unit(theta, x)
 
-    def many(self, thetas, xs):
-        return self.scale * self.unit.many(thetas, xs)
+    def batched(self, thetas, xs):
+        return self.scale * self.unit.batched(thetas, xs)
 
     @classmethod
     def examples(cls):
@@ -232,9 +232,9 @@ class Linearised(Wrapped):
         value, slope = jax.jvp(lambda anchor: self.unit(anchor, x), (theta[p:],), (theta[:p],))
         return value + slope
 
-    def many(self, thetas, xs):
+    def batched(self, thetas, xs):
         p = self.unit.dim
-        value, slope = jax.jvp(lambda anchors: self.unit.many(anchors, xs), (thetas[:, p:],), (thetas[:, :p],))
+        value, slope = jax.jvp(lambda anchors: self.unit.batched(anchors, xs), (thetas[:, p:],), (thetas[:, :p],))
         return value + slope
 
     def joint(self, on_x, on_y):

@@ -16,14 +16,13 @@ from haarflow import saving
 from haarflow.algebra.reps import Rep
 from haarflow.doors import a, door
 from haarflow.errors import Refusal
+from haarflow.fast.fused import Cotangent
 from haarflow.identity import by_value
 from haarflow.measures.clouds import Cloud
 from haarflow.models.fits import inputs_for, refuse_unless_particles, shapes_of
 
 if TYPE_CHECKING:
     from haarflow.models.units import Unit
-
-Answer = Callable[[Float[Array, "b c"]], Float[Array, "b c"]]
 
 
 class Network(eqx.Module):
@@ -57,20 +56,20 @@ class Network(eqx.Module):
     def examples(cls) -> Sequence[tuple["Network", Rep, Rep]]:
         """Lopsided members for the laws, each with actions on inputs and outputs that its particles can move with."""
 
-    def feedback(
-        self, cloud: Cloud, xs: Float[Array, "b d"], answer: Answer
+    def pullback(
+        self, cloud: Cloud, xs: Float[Array, "b d"], cotangent: Cotangent
     ) -> tuple[Float[Array, "n"], Float[Array, "n p"]]:
         """The first variation of a loss of the outputs at each atom, (n,), and its gradient there, (n, p).
 
-        `answer` takes the outputs (b, c) to the derivative of the loss in them. Here by autodiff, where an atom
+        `cotangent` takes the outputs (b, c) to the derivative of the loss in them. Here by autodiff, where an atom
         without mass has no gradient, 0/0, and gets zero; a member may know a formula that serves such atoms too.
         """
         outputs, back = jax.vjp(lambda cloud: self(cloud, xs), cloud)
-        (slope,) = back(answer(outputs))
+        (slope,) = back(cotangent(outputs))
         weights = cloud.weights[:, None]
         return slope.weights, slope.atoms / jnp.where(weights > 0, weights, 1)
 
-    def many(self, thetas: Float[Array, "n p"], xs: Float[Array, "b d"]) -> Float[Array, "n c b"]:
+    def batched(self, thetas: Float[Array, "n p"], xs: Float[Array, "b d"]) -> Float[Array, "n c b"]:
         """The network of each particle alone, on every input: what a linear network is the weighted mean of."""
         return jax.vmap(lambda theta: self(Cloud(theta[None], jnp.ones(1, theta.dtype)), xs).T)(thetas)
 

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import equinox as eqx
@@ -14,9 +15,10 @@ from haarflow.algebra.groups import Cyclic, Signs
 from haarflow.algebra.reps import Rep, natural, trivial
 from haarflow.doors import Count, PositiveLeaf, door
 from haarflow.errors import Refusal
+from haarflow.fast import blocks, tuning
+from haarflow.fast.fused import Fused, FusedDense, FusedPerceptron
 from haarflow.identity import by_value
 from haarflow.measures.clouds import Cloud
-from haarflow.models import blocks
 from haarflow.models.activations import activation, evaluated
 from haarflow.models.fits import (
     inputs_for,
@@ -26,7 +28,6 @@ from haarflow.models.fits import (
     shapes_of,
 )
 from haarflow.models.networks import Network, as_network
-from haarflow.settling import settled
 
 
 class Unit(eqx.Module):
@@ -57,32 +58,37 @@ class Unit(eqx.Module):
     def examples(cls) -> Sequence["Unit"]:
         """Lopsided members for the laws."""
 
-    def many(self, thetas: Float[Array, "n p"], xs: Float[Array, "b d"]) -> Float[Array, "n c b"]:
+    def batched(self, thetas: Float[Array, "n p"], xs: Float[Array, "b d"]) -> Float[Array, "n c b"]:
         """Every particle on every input, batch last so that a dense layer is one product W @ xs.T."""
         return jax.vmap(lambda theta: jax.vmap(lambda x: self(theta, x), out_axes=1)(xs))(thetas)
 
-    def total(
+    def weighted_sum(
         self, weights: Float[Array, "n"], thetas: Float[Array, "n p"], xs: Float[Array, "b d"]
     ) -> Float[Array, "b c"]:
         """The weighted sum over particles: linear in the weights, which need not sum to one."""
-        return _summed(weights, self.many(thetas, xs))
+        return _summed(weights, self.batched(thetas, xs))
 
-    def feedback(
+    def pullback(
         self,
         weights: Float[Array, "n"],
         thetas: Float[Array, "n p"],
         xs: Float[Array, "b d"],
-        answer: Callable[[Float[Array, "b c"]], Float[Array, "b c"]],
+        cotangent: Callable[[Float[Array, "b c"]], Float[Array, "b c"]],
     ) -> tuple[Float[Array, "n"], Float[Array, "n p"]]:
-        """`sum_b <s_b, unit(theta, x_b)>` and its gradient, at every particle with mass or without.
+        """One forward and one backward pass: the first variation (n,) and its gradient (n, p) at every particle.
 
-        The slopes s are `answer(total)`: the unit is evaluated once for the outputs and for what comes back. The
-        weights are those of a law and sum to one, unless the answer does not look at the total.
+        For each particle, `sum_b <s_b, unit(theta, x_b)>`, where s = cotangent(outputs) is the derivative of the loss
+        in the outputs (b, c). Atoms of weight zero get values too. The weights are those of a law and sum to one,
+        unless the cotangent does not look at the outputs.
         """
-        values, back = jax.vjp(lambda atoms: self.many(atoms, xs), thetas)
-        slopes = answer(_summed(weights, values)).T
+        values, back = jax.vjp(lambda atoms: self.batched(atoms, xs), thetas)
+        slopes = cotangent(_summed(weights, values)).T
         (gradient,) = back(jnp.broadcast_to(slopes[None], values.shape))
         return values.reshape(len(thetas), -1) @ slopes.ravel(), gradient
+
+    def fused(self) -> Fused | None:
+        """A faster form of `weighted_sum` and `pullback`, tested equal; None where the formula is as fast."""
+        return None
 
     def action(self, on_x: Rep, on_y: Rep) -> Rep:
         """The representation M with unit(M_g theta, on_x(g) x) = on_y(g) unit(theta, x), checked by sampling."""
@@ -147,13 +153,13 @@ class Mean(Network):
 
     def __call__(self, cloud, xs):
         refuse_unless_particles(self.unit, cloud)
-        return blocks.total(self.unit, cloud.weights, cloud.atoms, inputs_for(self.unit, cloud, xs))
+        return blocks.weighted_sum(self.unit, cloud.weights, cloud.atoms, inputs_for(self.unit, cloud, xs))
 
-    def feedback(self, cloud, xs, answer):
-        return blocks.feedback(self.unit, cloud.weights, cloud.atoms, xs, answer)
+    def pullback(self, cloud, xs, cotangent):
+        return blocks.pullback(self.unit, cloud.weights, cloud.atoms, xs, cotangent)
 
-    def many(self, thetas, xs):
-        return self.unit.many(thetas, xs)
+    def batched(self, thetas, xs):
+        return self.unit.batched(thetas, xs)
 
     def action(self, on_x, on_y):
         return self.unit.action(on_x, on_y)
@@ -184,12 +190,6 @@ def network(model: Network | Unit | Callable, cloud: Cloud, xs: Array | np.ndarr
     return as_network(model)(cloud, xs)
 
 
-_FEW = 4  # inputs
-_UNROLLED = 64  # samples
-_TILE = 4  # columns: a product with a multiple of them takes up to a fifth less
-_CACHED = 4096  # particles, about, whose evaluations stay near the processor
-
-
 @door
 class Dense(Unit):
     """`σ(z x)`: theta is the matrix z (c×d) row by row, the activation pointwise."""
@@ -208,45 +208,14 @@ class Dense(Unit):
     def __call__(self, theta, x):
         return activation(self.activation)(theta.reshape(self.outputs, self.inputs) @ x)
 
-    def many(self, thetas, xs):
+    def batched(self, thetas, xs):
         rows = thetas.reshape(-1, self.inputs)
         return activation(self.activation)(rows @ xs.T).reshape(thetas.shape[0], self.outputs, xs.shape[0])
 
-    # Over a few inputs a matrix product costs more than the sums it makes. There the sums are written out, with the
-    # particles last, where they are many and contiguous: (c, b, n). In the loop of a flow they already lie so;
-    # elsewhere they are turned, where that pays.
-
-    def _before(self, turned, xs):
-        z = turned.reshape(self.outputs, self.inputs, -1)
-        terms = [xs[None, :, j, None] * z[:, j, None, :] for j in range(self.inputs)]
-        return sum(terms[1:], terms[0])
-
-    def _turned(self, thetas):
-        return jnp.einsum("qp,np->qn", np.eye(self.dim, dtype=thetas.dtype), thetas)  # settled, see settling.py
-
-    def total(self, weights, thetas, xs):
-        if self.inputs > _FEW:
-            return super().total(weights, thetas, xs)
-        values = activation(self.activation)(self._before(self._turned(thetas), xs))
-        return (values.reshape(-1, len(weights)) @ weights).reshape(self.outputs, -1).T
-
-    def feedback(self, weights, thetas, xs, answer):
-        if self.inputs > _FEW:
-            return super().feedback(weights, thetas, xs, answer)
-        turned = thetas.T if len(xs) <= _UNROLLED else self._turned(thetas)
-        core, kept, slope, scale, shift = evaluated(self.activation, self._before(turned, xs))
-        rows = core.reshape(-1, len(thetas))
-        outputs = scale * (rows @ weights) + shift
-        slopes = answer(outputs.reshape(self.outputs, -1).T).T
-        pulls = slopes[:, :, None] * xs[None]
-        if len(thetas) > _CACHED and len(xs) <= _UNROLLED:
-            # Sample by sample, in one pass over what was kept: the steepness is never an array of its own.
-            pulls = settled(pulls)
-            terms = [pulls[:, b, :, None] * slope(kept[:, b])[:, None] for b in range(len(xs))]
-            gradient = sum(terms[1:], terms[0]).reshape(self.dim, -1).T
-        else:
-            gradient = jnp.einsum("cbd,cbn->cdn", pulls, slope(kept)).reshape(self.dim, -1).T
-        return scale * (slopes.ravel() @ rows) + shift * jnp.sum(slopes), gradient
+    def fused(self):
+        if self.inputs > tuning.FEW_INPUTS:
+            return None
+        return FusedDense(self.inputs, self.outputs, activation(self.activation), partial(evaluated, self.activation))
 
     def joint(self, on_x, on_y):
         return on_x.hom(on_y)
@@ -275,7 +244,7 @@ class Perceptron(Unit):
         a, w, b = theta[: self.outputs], theta[self.outputs : -1], theta[-1]
         return a * activation(self.activation)(w @ x + b)
 
-    def many(self, thetas, xs):
+    def batched(self, thetas, xs):
         hidden = activation(self.activation)(thetas @ self._padded(xs).T)
         return thetas[:, : self.outputs, None] * hidden[:, None, :]
 
@@ -286,21 +255,10 @@ class Perceptron(Unit):
         empty = jnp.asarray(row.repeat(b, 0)) if isinstance(b, int) else jnp.broadcast_to(row, (b, self.dim))
         return empty.at[:, self.outputs : -1].set(xs)
 
-    def feedback(self, weights, thetas, xs, answer):
-        padded, a = self._padded(xs), thetas[:, : self.outputs]
-        core, kept, slope, scale, shift = evaluated(self.activation, thetas @ padded.T)
-        mass = weights[:, None] * a
-        outputs = scale * (mass.T @ core) + shift * jnp.sum(mass, axis=0)[:, None]
-        slopes = answer(outputs.T)
-        inner = scale * (core @ slopes) + shift * jnp.sum(slopes, axis=0)[None]
-        terms = [a[:, c, None] * slopes[None, :, c] for c in range(self.outputs)]
-        even = jnp.pad(padded, ((0, 0), (0, -self.dim % _TILE)))
-        gradient = ((sum(terms[1:], terms[0]) * slope(kept)) @ even)[:, : self.dim]
-        if self.outputs == 1:  # one value for a row: the compiler fuses this into whatever uses the gradient
-            gradient = jnp.where((jnp.arange(self.dim) == 0)[None], inner, gradient)
-        else:
-            gradient = gradient.at[:, : self.outputs].set(inner)
-        return jnp.sum(a * inner, axis=1), gradient
+    def fused(self):
+        return FusedPerceptron(
+            self.outputs, self.dim, self._padded, partial(evaluated, self.activation), self.weighted_sum
+        )
 
     def joint(self, on_x, on_y):
         return on_y + on_x + trivial(on_x.group)
@@ -340,7 +298,7 @@ class TwoLayer(Unit):
         W, A, B = self.split(theta)
         return W @ activation(self.activation)(A.T @ x + B)
 
-    def many(self, thetas, xs):
+    def batched(self, thetas, xs):
         W, A, B = self.split(thetas)
         hidden = activation(self.activation)(jnp.einsum("ndh,bd->nhb", A, xs) + B[:, :, None])
         return jnp.einsum("nch,nhb->ncb", W, hidden)
@@ -369,7 +327,7 @@ class Quadratic(Unit):
     def __call__(self, theta, x):
         return jnp.square(theta @ x)[None]
 
-    def many(self, thetas, xs):
+    def batched(self, thetas, xs):
         return jnp.square(thetas @ xs.T)[:, None, :]
 
     def joint(self, on_x, on_y):

@@ -123,7 +123,7 @@ def array(source: str, *, width=True, rows=True, lead=False, empty=BAD, whole=Fa
 
 
 def key(source: str = "key", *, many=False) -> Arg:
-    """A key: of either kind, or an integer seed; `many` welcomes a row of them."""
+    """A key: of either kind, or an integer seed; `batched` welcomes a row of them."""
     bad = [*_STRANGERS, "1.5", "np.nan", "np.zeros(2)", "[]", "[[7, 8]]"]
     bad += [] if many else ["jax.random.split(key, 3)", "[7, 8]", "np.zeros(3, np.uint32)"]
     same = ["jax.random.PRNGKey(7)", "7", "np.int64(7)", "np.asarray(jax.random.key_data({}))", "np.uint32(7)"]

@@ -10,13 +10,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-# Bytes of a unit's evaluations, one per particle, input and output, that are held in memory together: few where only
-# their sum is wanted, so that the cache holds them; many where they serve twice, and in blocks would be made twice.
-SUMMED = 2**23
-AT_ONCE = 2**28
-_SHORT = 16  # coordinates: so few would be gathered from all over the cloud, again for each sample
-_UNKNOWN = 1024  # samples that a batch is thought to have where its size is a symbol, as in `jax.export`
-_ROWS = 960  # their number divides it, and is a multiple of most numbers of devices
+from haarflow.fast import tuning
+from haarflow.fast.switch import fast
 
 
 class Layout(NamedTuple):
@@ -27,32 +22,39 @@ class Layout(NamedTuple):
     blocks: int
 
 
-def total(unit, weights, thetas, xs):
-    """`unit.total`, at once where it fits, else block by block."""
-    if len(thetas) <= _size(unit, xs, SUMMED):
-        return unit.total(weights, thetas, xs)
-    layout = _layout(len(thetas), _size(unit, xs, SUMMED))
+def form(unit):
+    """How a unit is evaluated: by its fused form, if it has one and the fast forms run, else by its formula."""
+    return (unit.fused() if fast() else None) or unit
+
+
+def weighted_sum(unit, weights, thetas, xs):
+    """`unit.weighted_sum`, at once where it fits, else block by block."""
+    size, fused = _size(unit, xs, tuning.SUMMED), form(unit)
+    if len(thetas) <= size or not fast():
+        return fused.weighted_sum(weights, thetas, xs)
+    layout = _layout(len(thetas), size)
 
     def add(i, so_far):
         _, mass, atoms = _window(i, layout, weights, thetas)
-        return so_far + unit.total(mass, atoms, xs)
+        return so_far + fused.weighted_sum(mass, atoms, xs)
 
-    shape = jax.eval_shape(unit.total, weights[:1], thetas[:1], xs)
+    shape = jax.eval_shape(fused.weighted_sum, weights[:1], thetas[:1], xs)
     return jax.lax.fori_loop(0, layout.blocks, add, jnp.zeros(shape.shape, shape.dtype))
 
 
-def feedback(unit, weights, thetas, xs, answer):
-    """`unit.feedback`, at once where it fits, else the outputs of all blocks first, then what comes back to each."""
-    if len(thetas) <= _size(unit, xs, AT_ONCE):
-        return unit.feedback(weights, thetas, xs, answer)
-    layout = _layout(len(thetas), _size(unit, xs, AT_ONCE))
-    slopes = answer(total(unit, weights, thetas, xs))
+def pullback(unit, weights, thetas, xs, cotangent):
+    """`unit.pullback`, at once where it fits, else the outputs of all blocks first, then what comes back to each."""
+    size, fused = _size(unit, xs, tuning.AT_ONCE), form(unit)
+    if len(thetas) <= size or not fast():
+        return fused.pullback(weights, thetas, xs, cotangent)
+    layout = _layout(len(thetas), size)
+    slopes = cotangent(weighted_sum(unit, weights, thetas, xs))
 
     def fill(i, so_far):
         start, mass, atoms = _window(i, layout, weights, thetas)
-        if atoms.shape[1] <= _SHORT:
-            atoms = atoms @ jnp.eye(atoms.shape[1], dtype=atoms.dtype)  # settled, see settling.py
-        found = unit.feedback(mass, atoms, xs, lambda _: slopes)
+        if atoms.shape[1] <= tuning.SHORT_BLOCK:
+            atoms = atoms @ jnp.eye(atoms.shape[1], dtype=atoms.dtype)  # a barrier along rows, see materialise.py
+        found = fused.pullback(mass, atoms, xs, lambda _: slopes)
         return jax.tree.map(
             lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, _rows(new, layout), start, 1), so_far, found
         )
@@ -63,12 +65,12 @@ def feedback(unit, weights, thetas, xs, answer):
 
 
 def _size(unit, xs, most: int) -> int:
-    samples = xs.shape[0] if isinstance(xs.shape[0], int) else _UNKNOWN
+    samples = xs.shape[0] if isinstance(xs.shape[0], int) else tuning.UNKNOWN_BATCH
     return max(1, most // max(1, samples * unit.outputs * xs.dtype.itemsize))
 
 
 def _layout(n: int, size: int) -> Layout:
-    common = math.gcd(n, _ROWS)
+    common = math.gcd(n, tuning.ROWS)
     rows = max(rows for rows in range(1, min(common, size) + 1) if common % rows == 0)
     width = size // rows
     return Layout(rows, width, -(-(n // rows) // width))

@@ -9,18 +9,18 @@ precision, since compiled programs round float32 differently, which float64 runs
 
 import math
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.extend.random import define_prng_impl
 from jaxtyping import Array, Float, Key, PRNGKeyArray, UInt32
 
 from haarflow.doors import door
 from haarflow.errors import Refusal
+from haarflow.fast.switch import fast
 from haarflow.values import refuse_unless_affordable, said, whole
 
 _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
@@ -65,22 +65,27 @@ def _fold_in(key, number):
     return jnp.stack(threefry(key, jnp.zeros((), jnp.uint32), jnp.asarray(number, jnp.uint32)))
 
 
-_UNROLLED = define_prng_impl(
-    key_shape=(2,),
-    seed=lambda seed: jax.random.key_data(jax.random.key(seed, impl="threefry2x32")),
-    split=lambda key, shape: jnp.stack(_hashed(key, shape), axis=len(shape)),
-    random_bits=_bits,
-    fold_in=_fold_in,
-    name="threefry2x32 unrolled",
-    tag="fryu",
-)
+@cache
+def _unrolled() -> Any:
+    """The generator, made when it is first wanted: `define_prng_impl` is a part of JAX that may change."""
+    from jax.extend.random import define_prng_impl
+
+    return define_prng_impl(
+        key_shape=(2,),
+        seed=lambda seed: jax.random.key_data(jax.random.key(seed, impl="threefry2x32")),
+        split=lambda key, shape: jnp.stack(_hashed(key, shape), axis=len(shape)),
+        random_bits=_bits,
+        fold_in=_fold_in,
+        name="threefry2x32 unrolled",
+        tag="fryu",
+    )
 
 
 def unrolled(key: Key[Array, "..."]) -> Key[Array, "..."]:
     """The same key, whose draws are JAX's own to the bit but made without loops; another kind of key stays itself."""
-    if jax.random.key_impl(key) != "threefry2x32":
+    if not fast() or jax.random.key_impl(key) != "threefry2x32":
         return key
-    return jax.random.wrap_key_data(jax.random.key_data(key), impl=_UNROLLED)
+    return jax.random.wrap_key_data(jax.random.key_data(key), impl=_unrolled())
 
 
 @door
@@ -126,7 +131,7 @@ def _drawn(key, first, shape, dtype):
 def _radius(word: UInt32[Array, "..."], dtype) -> Float[Array, "..."]:
     """`sqrt(−2 log u)` for u uniform in (0, 1), of which the word gives 31 bits: up to 6.7."""
     count = (word >> np.uint32(1)).astype(jnp.int32).astype(dtype) + 0.5
-    if dtype != jnp.float32:
+    if dtype != jnp.float32 or not fast():
         return jnp.sqrt(-2 * jnp.log(count * 2.0**-31))
     # u = 2^e (1 + x) with 1 + x between the roots of ½ and 2: a quarter less than `log`, which also serves 0 and inf.
     bits = jax.lax.bitcast_convert_type(count, jnp.int32) - _ROOT_HALF
