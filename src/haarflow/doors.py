@@ -247,7 +247,7 @@ def _none_of(place: Place, value: Any, parts: tuple, refusals: list[Refusal]) ->
 def _near(value: Any, hint: Any) -> bool:
     """Whether the value is of the annotation's kind, so that its refusal is the one to tell."""
     base = typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
-    if base in (int, float):
+    if base in (int, float) or _is_scalar(base):
         return isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if _is_array(base):
         return isinstance(value, list | tuple | np.ndarray | jax.Array)
@@ -327,6 +327,11 @@ def _is_array(hint: Any) -> bool:
     return hint in (Array, np.ndarray) or (isinstance(hint, type) and issubclass(hint, AbstractArray))
 
 
+def _is_scalar(hint: Any) -> bool:
+    """Whether an annotation asks for an array of no axes, which is a number."""
+    return isinstance(hint, type) and issubclass(hint, AbstractArray) and hint.dim_str == "" and not _is_key(hint)
+
+
 def _is_key(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, AbstractArray) and "key" in str(hint.dtypes)
 
@@ -336,6 +341,8 @@ def _words(hint: Any) -> str:
     names = {int: "a whole number", float: "a number", str: "a word", type(None): "None", bool: "True or False"}
     if hint in names:
         return names[hint]
+    if _is_scalar(hint):
+        return "a number"
     if isinstance(hint, type) and issubclass(hint, AbstractArray):
         return f"an array ({', '.join(hint.dim_str.split())})"
     if _is_array(hint):

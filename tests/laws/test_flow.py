@@ -304,6 +304,18 @@ def test_one_lane_that_diverges_leaves_the_others_going():
     assert paths["still"].stopped is None
 
 
+def test_a_lane_that_stopped_is_read_again_from_its_checkpoint(tmp_path):
+    """Its rows end where it stopped, also in a flow that resumes; lanes may have any name."""
+    cloud, fields = uniform(jnp.ones((2, 4))), {"cliff/edge": Cliff(), "still": Descend(Penalty(0.0))}
+    options = {"key": KEY, "dt": 0.1, "steps": 100, "every": 50, "probes": {"m": lambda cloud: cloud.mean()[0]}}
+    for _ in range(2):
+        with pytest.warns(Diverged, match="along 'cliff/edge' met a number that is not finite in step 22"):
+            paths = flow(fields, Euler(), cloud, **options, checkpoint=tmp_path / "place.npz")
+        assert paths["cliff/edge"].steps.tolist() == [0, 21]
+        assert paths["still"].steps.tolist() == [0, 50, 100]
+        np.testing.assert_allclose(paths["cliff/edge"].probes["m"], [1.0, 3.1], rtol=1e-12)
+
+
 def test_times_are_exact_in_single_precision_too():
     with jax.enable_x64(False):
         cloud = uniform(jnp.zeros((2, 4), jnp.float32))

@@ -121,12 +121,15 @@ def flow(
     _refuse_unless_soon(steps, every or steps or 1, key.size)
     lanes, mesh = lanes_of(field, scheme, key), mesh_of(devices)
     dt, schedule = step_sizes(dt, key), _schedule(schedule)
-    watched = jax.tree.map(by_value, dict(probes or {}))
+    watched = {name: jax.tree.map(by_value, probe) for name, probe in (probes or {}).items()}
     state = begun(lanes, cloud, key)
     records = {*range(0, steps, every or steps or 1), steps}
     log = Log(watched, list(lanes), batched=key.ndim == 1)
     at = 0
-    saved = Checkpoint(checkpoint, (lanes, state, key, dt, schedule, watched, sorted(records)))
+    saved = Checkpoint(
+        checkpoint,
+        (lanes, state, key, dt, schedule, sorted(watched.items(), key=lambda probe: probe[0]), sorted(records)),
+    )
     if saved.found:
         at, state, log.rows = saved.load(state)
     clock = Clock(dt, schedule)

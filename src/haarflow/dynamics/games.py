@@ -10,17 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from haarflow.doors import NonNegativeLeaf, door
+from haarflow.doors import NonNegativeLeaf, a, door
 from haarflow.dynamics.fields import Field, Tangent
-from haarflow.dynamics.players import expecting, listed
+from haarflow.dynamics.players import listed
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
 from haarflow.learning.risks import Variation
 from haarflow.measures.clouds import Cloud
 from haarflow.models.fits import shapes_of
-from haarflow.values import leaf, said
+from haarflow.values import leaf, numbers, said
 
-_INSTEAD = "Write jnp.sum(...) of what it returns, for example."
+_INSTEAD = "Write a function that returns jnp.sum(...), for example."
 
 
 class Payoff(eqx.Module):
@@ -48,10 +48,7 @@ class Payoff(eqx.Module):
         """
         refuse_unless_players(self, clouds)
         rule = f"A payoff takes players to one real number, and {_name(self)} does not"
-        with expecting(_name(self), clouds, "Write a payoff of the mapping {name: cloud}."):
-            found = shapes_of(rule, _INSTEAD, self.__call__, clouds)
-        _refuse_unless_number(rule, found)
-        slopes = jax.grad(self.__call__)(clouds)
+        slopes = jax.grad(_number(rule, self.__call__, clouds))(clouds)
         return {name: Variation(slopes[name].weights, _velocity(slopes[name], clouds[name])) for name in clouds}
 
     @classmethod
@@ -61,10 +58,16 @@ class Payoff(eqx.Module):
         return FunctionPayoff(value) if function else value
 
 
-def _refuse_unless_number(rule: str, found: Any) -> None:
-    if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.floating):
-        got = f"the shape {found.shape} of {found.dtype}" if hasattr(found, "shape") else said(found)
-        raise Refusal(f"{rule}; got {got}. {_INSTEAD}")
+def _number(rule: str, function: Callable, *arguments: Any) -> Callable:
+    """The function, whose value is a number in floating point; a sentence, where it is something else."""
+
+    def value(*arguments):
+        return numbers("A payoff", function(*arguments), finite=False)
+
+    found = shapes_of(rule, _INSTEAD, value, *arguments)
+    if found.shape != ():
+        raise Refusal(f"{rule}; got an array of shape {found.shape}. {_INSTEAD}")
+    return value
 
 
 def _velocity(slope: Cloud, cloud: Cloud) -> Float[Array, "n p"]:
@@ -81,12 +84,12 @@ def refuse_unless_players(owner: Any, clouds: Any, names: Sequence[str] = ()) ->
     if not isinstance(clouds, Mapping) or not all(isinstance(cloud, Cloud) for cloud in clouds.values()):
         got = "one cloud" if isinstance(clouds, Cloud) else said(clouds)
         raise Refusal(
-            f"A {type(owner).__name__} is of players, a mapping of clouds by name; got {got}. "
+            f"{a(type(owner).__name__)} is of players, a mapping of clouds by name; got {got}. "
             'Write {"x": cloud, "y": other}.'
         )
     if not set(names) <= set(clouds):
         raise Refusal(
-            f"A {type(owner).__name__} of {listed(names)} takes these players; got {listed(clouds)}. "
+            f"{a(type(owner).__name__)} of {listed(names)} takes these players; got {listed(clouds)}. "
             "Give both the same names."
         )
 
@@ -123,30 +126,29 @@ class ExpectedPayoff(Payoff):
             )
 
     def __call__(self, clouds):
-        one, other = self._both(clouds)
-        table = jax.vmap(jax.vmap(self.pair, (None, 0)), (0, None))(one.atoms, other.atoms)
+        pair, one, other = self._parts(clouds)
+        table = jax.vmap(jax.vmap(pair, (None, 0)), (0, None))(one.atoms, other.atoms)
         return one.weights @ table @ other.weights
 
     def variation(self, clouds):
-        one, other = self._both(clouds)
+        pair, one, other = self._parts(clouds)
 
         def against_other(x):
-            return jax.vmap(lambda y: self.pair(x, y))(other.atoms) @ other.weights
+            return jax.vmap(lambda y: pair(x, y))(other.atoms) @ other.weights
 
         def against_one(y):
-            return jax.vmap(lambda x: self.pair(x, y))(one.atoms) @ one.weights
+            return jax.vmap(lambda x: pair(x, y))(one.atoms) @ one.weights
 
         found = {name: _still(cloud) for name, cloud in clouds.items()}
         return found | {self.first: _varied(against_other, one), self.second: _varied(against_one, other)}
 
-    def _both(self, clouds: Any) -> tuple[Cloud, Cloud]:
-        """The clouds of the two players, whose points the pair function takes to a number."""
+    def _parts(self, clouds: Any) -> tuple[Callable, Cloud, Cloud]:
+        """The pair function, and the clouds of the two players whose points it takes to a number."""
         refuse_unless_players(self, clouds, (self.first, self.second))
-        both = clouds[self.first], clouds[self.second]
-        rule = f"The pair function of a payoff takes points ({both[0].p},) and ({both[1].p},) to one real number"
-        points = [jax.ShapeDtypeStruct((cloud.p,), cloud.atoms.dtype) for cloud in both]
-        _refuse_unless_number(rule, shapes_of(rule, _INSTEAD, self.pair, *points))
-        return both
+        one, other = clouds[self.first], clouds[self.second]
+        rule = f"The pair function of a payoff takes points ({one.p},) and ({other.p},) to one real number"
+        points = [jax.ShapeDtypeStruct((cloud.p,), cloud.atoms.dtype) for cloud in (one, other)]
+        return _number(rule, self.pair, *points), one, other
 
     @classmethod
     def examples(cls):

@@ -118,7 +118,7 @@ class Trajectory(Generic[C]):
     def _summary(self) -> list[tuple[str, str, str]]:
         """Every probe with its values at the start and at the end."""
         axis = self.ended.ndim
-        ends = {name: [_short(np.take(values, i, axis), axis) for i in (0, -1)] for name, values in self.probes.items()}
+        ends = {name: [_short(values.take(i, axis), axis) for i in (0, -1)] for name, values in self.probes.items()}
         return [(name, first, last) for name, (first, last) in ends.items()]
 
 
@@ -131,7 +131,7 @@ def _over_runs(times: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.nd
     return times.mean(0)[going], middle, low, high
 
 
-def _short(value: np.ndarray, runs: int) -> str:
+def _short(value: np.ndarray | np.generic, runs: int) -> str:
     """A value in a few letters; of several runs, the least and the largest."""
     if value.ndim > runs:
         return f"an array {value.shape[runs:]}"

@@ -1,6 +1,8 @@
 """Right calls of how it moves: fields, schemes, and the one loop."""
 
-from bend import FINE, array, choice, cloud, count, flag, function, key, method, number, one_of, rep, thing
+from dataclasses import replace
+
+from bend import FINE, Arg, array, choice, cloud, count, flag, function, key, method, number, one_of, rep, thing
 from entry import Entry, made, of
 
 _WRONG = "hf.Descend(hf.Risk(hf.Dense(3, 2), hf.Sample(wider(xs), ys)))"
@@ -9,6 +11,14 @@ _TURN = "hf.flow(field, {}, wide, key=key, dt=0.25, steps=1)"
 _FLAT = array("action.fixed_projector()", width=False, rows=False, optional=True).also(
     "np.ones((4, 4))", "5 * np.eye(4)", "np.ones((3, 4))", late=("np.eye(3)",)
 )
+
+
+def _rates(one: Arg) -> Arg:
+    """A number, or one for each player: wrong names come out when it is used."""
+    ways = tuple(way for way in one.ways if way.source != "dict(a=1)")
+    return replace(one, ways=ways).also("{'x': -1.0}", "{'x': 'three'}", late=("{'z': 1.0}", "dict(a=1)"))
+
+
 _INNER = thing("hf.Euler()", "field", "optax.adam(1.0)")
 
 ENTRIES = [
@@ -52,16 +62,88 @@ ENTRIES = [
     Entry(
         "Tangent",
         "hf.weak_rate(cloud, hf.Tangent({*}), square)",
-        {"atoms": array("atoms"), "growth": array("masses", width=False, optional=True)},
+        {"velocity": array("atoms"), "growth": array("masses", width=False, optional=True)},
     ),
     Entry(
         "restrict",
-        "hf.restrict({*})(key, wide).atoms",
-        {"field": _FIELD, "rep": rep("action", shared=False, matrix=True), "through": choice("'start'")},
+        "hf.restrict({*})(key, wide).velocity",
+        {"field": _FIELD, "domain": rep("action", shared=False, matrix=True), "through": choice("'start'")},
     ),
+    Entry(
+        "restrict",
+        "hf.restrict(game, {*})(key, players)",
+        {"domain": thing("{'x': hf.Sphere()}", "{'x': 3.0}", "{'z': hf.Sphere()}", "{'x': np.ones((2, 2))}")},
+    ),
+    *made("Sphere", "{}.project(jnp.asarray(atoms))", radius=number("1.0", above=0)),
+    *made(
+        "Box",
+        "{}.project(jnp.asarray(atoms))",
+        low=number("-0.5", below=1, rows=True),
+        high=number("1.0", above=-0.5, rows=True),
+    ),
+    Entry(
+        "Domain",
+        "hf.flow(hf.restrict(hf.Descend(penalty), OwnDomain({at})), hf.Euler(), cloud, key=key, dt=0.25, steps=1)",
+        {"at": method("lambda atoms: atoms", "lambda atoms: atoms[:1]", "lambda atoms: 'three'", "lambda atoms: None")},
+    ),
+    # games
+    *made(
+        "DescentAscent",
+        "{}(key, players)",
+        payoff=thing("payoff", "unit", "risk", "{'x': 3.0}").also(late=("{'x': payoff}", "lambda clouds: 'three'")),
+        ascend=one_of("'y'", "3.0", "[3.0]").also(late=("'z'",), same=("['y']", "('y',)")),
+        transport=_rates(number("0.5", least=0)),
+        growth=_rates(number("0.5", least=0, optional=True)),
+    ),
+    *made(
+        "ExpectedPayoff",
+        "{}(players)",
+        pair=function("product", "lambda x, y: x", "lambda x, y: 'three'", "lambda x, y: None", "lambda x: 1.0"),
+        first=one_of("'x'", "3.0", "'y'").also(late=("'z'",)),
+        second=one_of("'y'", "3.0", "'x'").also(late=("'z'",)),
+    ),
+    Entry(
+        "Payoff",
+        "hf.DescentAscent(OwnPayoff({at}), ascend='y')(key, players)",
+        {
+            "at": method(
+                "lambda c: c['x'].mean() @ c['y'].mean()",
+                "lambda c: c['x'].atoms",
+                "lambda c: 'three'",
+                "lambda c: None",
+                "lambda c: c.mean()",
+            )
+        },
+    ),
+    Entry("Payoff.variation", "payoff.variation({clouds})", {"clouds": thing("players", "cloud", "{'x': cloud}")}),
+    # what a scheme is made of
+    Entry(
+        "advance",
+        "hf.advance({*})",
+        {
+            "clouds": cloud("cloud").also("players"),
+            "tangents": thing("hf.Tangent(jnp.asarray(atoms))", "atoms", "cloud", "hf.Tangent(jnp.asarray(thetas))"),
+            "dt": number("0.25"),
+        },
+    ),
+    Entry(
+        "advance",
+        "hf.advance({*}, dt=0.25)",
+        {
+            "clouds": thing("players", "{'x': cloud}", "{'x': 3.0, 'y': other}", "cloud"),
+            "tangents": thing("game(key, players)", "{'x': 3.0}", "hf.Tangent(jnp.asarray(atoms))"),
+        },
+    ),
+    Entry("streams", "[jax.random.key_data(one) for one in hf.streams({*})]", {"key": key()}),
     # schemes
     Entry("Euler", "hf.Euler().start(wide)", {}),
     Entry("Heun", "hf.Heun().start(wide)", {}),
+    Entry("Extragradient", "hf.Extragradient().start(wide)", {}),
+    *made(
+        "Each",
+        "hf.flow(game, {}, players, key=key, dt=0.25, steps=1)",
+        schemes=thing("{'x': hf.Euler(), 'y': hf.Heun()}", "{'x': 3.0}", "hf.Euler()", late=("{'x': hf.Euler()}",)),
+    ),
     *made("Langevin", _TURN, inner=_INNER, temperature=number("0.5", least=0), projector=_FLAT),
     *made("Optax", _TURN, transformation=thing("optax.sgd(0.5)", "hf.Euler()", "optax.sgd")),
     *made(
@@ -157,6 +239,15 @@ ENTRIES = [
     ),
     Entry(
         "flow",
+        "hf.flow({field}, {scheme}, {cloud}, key=key, dt=0.25, steps=1)",
+        {
+            "field": thing("game", "payoff", "hf.Descend(penalty)", "OwnField(lambda c: hf.Tangent(c.atoms))"),
+            "scheme": thing("hf.Extragradient()", "{'x': hf.Euler()}", "hf.Each({'x': hf.Euler()})"),
+            "cloud": thing("players", "dict()", "{'x': cloud}", "{'x': cloud, 'y': 3.0}", "{'x': players, 'y': other}"),
+        },
+    ),
+    Entry(
+        "flow",
         "hf.flow({field}, {scheme}, cloud, key=keys, dt=0.25, steps=1)",
         {
             "field": thing(
@@ -174,7 +265,7 @@ ENTRIES = [
             ),
         },
     ),
-    Entry("Path", "hf.flow(hf.Descend(penalty), hf.Euler(), cloud, key=key, dt=0.25, steps=1).steps", {}),
+    Entry("Trajectory", "hf.flow(hf.Descend(penalty), hf.Euler(), cloud, key=key, dt=0.25, steps=1).steps", {}),
     Entry(
         "Diverged",
         "hf.flow(hf.Descend(hf.Penalty(-1e200)), hf.Euler(), cloud, key=key, dt=1e200, steps=2).stopped",

@@ -79,12 +79,21 @@ SMALL: dict[str, str] = {
     "fresh": "lambda: pathlib.Path(tempfile.mkdtemp())",
     "folder": "fresh()",
     "table_of_numbers": "(folder / 'n.csv').write_text('1,2,3\\n4,5,6\\n') and folder / 'n.csv'",
+    # two players and their game
+    "players": "{'x': cloud, 'y': other}",
+    "product": "lambda x, y: x @ y",
+    "payoff": "hf.ExpectedPayoff(product)",
+    "game": "hf.DescentAscent(payoff, ascend='y', growth=0.5)",
     # members of a user's own, whose one method is given
     "OwnField": "class OwnField(hf.Field):\n    at: object\n    def __call__(self, key, cloud): return self.at(cloud)\n"
     "    @classmethod\n    def examples(cls): return []",
     "OwnScheme": "class OwnScheme(hf.Scheme):\n    at: object\n"
     "    def step(self, key, field, cloud, state, dt): return self.at(cloud), state\n"
     "    @classmethod\n    def examples(cls): return []",
+    "OwnPayoff": "class OwnPayoff(hf.Payoff):\n    at: object\n    def __call__(self, clouds): return self.at(clouds)\n"
+    "    @classmethod\n    def examples(cls): return []",
+    "OwnDomain": "class OwnDomain(hf.Domain):\n    at: object\n    def project(self, atoms): return self.at(atoms)\n"
+    "    def along(self, atoms, velocity): return velocity\n    @classmethod\n    def examples(cls): return []",
     "OwnFunctional": "class OwnFunctional(hf.Functional):\n    at: object\n    def __call__(self, cloud): "
     "return self.at(cloud)\n    @classmethod\n    def examples(cls): return []",
     "OwnData": "class OwnData(hf.Data):\n    at: object\n    def batch(self, key): return self.at(key)\n"

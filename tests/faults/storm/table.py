@@ -24,8 +24,18 @@ ROOMS: dict[str, list[Entry]] = {
 ENTRIES = [entry for entries in ROOMS.values() for entry in entries]
 ROOM_OF = {entry.name: room for room, entries in ROOMS.items() for entry in entries}
 
-RECORDS = {"Trajectory", "GridPath", "Gibbs", "Optimum", "Bounds", "Discovery", "Sharing", "Symmetry"}
-RECORDS |= {"Diverged", "Refusal"}
+RECORDS = {
+    "Trajectory",
+    "GridPath",
+    "Gibbs",
+    "Optimum",
+    "Bounds",
+    "Discovery",
+    "Sharing",
+    "Symmetry",
+    "Diverged",
+    "Refusal",
+}
 """What the library hands out and nobody else makes: met through the call that makes it, and not bent."""
 
 
