@@ -156,7 +156,11 @@ def test_projections_are_orthogonal_projectors(found):
     close(jax.jit(lambda found, z: found.apply(z))(in_jax(found), jnp.asarray(z)), z @ matrix)
 
 
-@every_rep
+TIED = hf.represent(hf.Cyclic(2), elements=[np.eye(3), [[0, -1, 0], [-1, 0, 0], [0, 0, -1]]])
+"""Two coordinates that are tied with opposite signs, and one of which only zero is fixed."""
+
+
+@pytest.mark.parametrize("rep", [*REPS, TIED], ids=str)
 def test_orbits_project_as_the_matrix_does(rep):
     found = fixed.signed_generators(rep)
     if found is not None:
