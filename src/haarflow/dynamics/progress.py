@@ -1,7 +1,7 @@
 """How a long computation says how far it is: `tell(fraction)`, or `tell(fraction, words)`, to whoever listens.
 
-This is the one protocol. A flow tells the function that its caller gave it, or a bar of its own on a terminal. A part of
-an experiment calls `tell` of this module, and its worker process chooses with `listen` who hears it.
+This is the one protocol. A flow tells the function that its caller gave it, or a bar of its own on a terminal. A part
+of an experiment calls `tell` of this module, and its worker process chooses with `listen` who hears it.
 """
 
 import sys
@@ -23,8 +23,8 @@ _last = (0.0, 0.0, "")  # when something was told, the fraction and the words
 def tell(fraction: Any, text: str = "") -> None:
     """Say what fraction of the work is done, from 0 to 1, and what is being done; silent when nobody listens.
 
-    It is cheap enough for every turn of a loop: messages that follow each other within a tenth of a second with the same
-    words are dropped, except the last one, at 1.
+    It is cheap enough for every turn of a loop: messages that follow each other within a tenth of a second with the
+    same words are dropped, except the last one, at 1.
     """
     global _last
     if _listener is None:

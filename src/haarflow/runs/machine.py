@@ -77,7 +77,7 @@ def heal_cache() -> None:
 
 
 class Stopwatch:
-    """Seconds spent compiling and seconds spent running, apart, inside a `with` block; it says when XLA is compiling."""
+    """Seconds spent compiling and seconds spent running, apart, inside a `with` block; it tells when XLA compiles."""
 
     def __enter__(self):
         """Start."""
