@@ -20,7 +20,7 @@ class CoinMean(Experiment):
     group = "toys"
     tour_included = True
 
-    sizes: tuple[Count, ...] = (10, 100, 1000)
+    sizes: tuple[Count, ...] = (10, 100, 1000)  # numbers of coins
     repetitions: Count = 20
     scale: Positive = 1.0
     temperature: NonNegative = 0.0

@@ -50,6 +50,9 @@ STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "grid.color": GRID,
     "grid.linewidth": 0.7,
+    **{
+        f"axes3d.{side}axis.panecolor": (0, 0, 0, 0) for side in "xyz"
+    },  # walls of any shade hide a plane on a dark page
     "text.color": INK,
     "xtick.color": MUTED,
     "ytick.color": MUTED,
