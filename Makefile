@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 BIN := .venv/bin
 OUT ?= results
 
-.PHONY: demo test test-slow lint bench gallery clean
+.PHONY: demo test test-slow lint bench gallery picture clean
 
 demo: .venv/ready
 	$(BIN)/haarflow reproduce --tour --out $(OUT)
@@ -23,6 +23,10 @@ lint: .venv/ready
 gallery: .venv/ready
 	$(BIN)/haarflow reproduce --quick --out $(OUT)
 	$(BIN)/python docs/make_gallery.py $(OUT)
+
+picture: .venv/ready
+	$(BIN)/haarflow reproduce --tour --only clouds --out $(OUT)
+	$(BIN)/python docs/make_picture.py $(OUT)
 
 # On a quiet machine, a quarter of an hour; `make bench BENCH=--quick` shows in minutes that it works.
 bench: .venv/ready

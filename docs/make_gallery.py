@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from haarflow.runs import catalogue, ledger, style
+from haarflow.runs import catalogue, ledger, raster
 
 HERE = Path(__file__).parent
 PICTURES = HERE / "gallery"
@@ -27,7 +27,7 @@ def entry(record: ledger.Record) -> str:
     """Draw the first panel, and write what it shows."""
     experiment = catalogue.load(record.experiment).model_validate(record.config)
     panel = experiment.panels(record.arrays())[0]
-    (PICTURES / f"{record.experiment}.png").write_bytes(style.still(panel))
+    (PICTURES / f"{record.experiment}.png").write_bytes(raster.still(panel))
     holding = f"{sum(record.verdicts.values())} of {len(record.verdicts)} verdicts hold"
     return (
         f"### {record.experiment}\n\n{record.facts['claim']} ({holding}; `haarflow run {record.experiment}`)\n\n"

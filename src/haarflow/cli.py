@@ -1,7 +1,8 @@
-"""The command line: list, run, reproduce, sweep, report, show, launch."""
+"""The command line: list, settings, run, reproduce, sweep, report, show, launch."""
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,21 +13,23 @@ from haarflow.errors import Refusal
 
 HOLDS, FAILS, BAD_INPUT, UNFINISHED, INTERRUPTED = 0, 1, 2, 3, 130
 STOPPED = "Stopped. Finished parts are kept: give the same command again and it resumes."
+COMPLETION = "_HAARFLOW_COMPLETE"  # set by a shell that asks how a command line goes on
 START = """\
 haarflow: learning with symmetry, seen through the mean-field limit.
 
 Where to start:
   haarflow list              every experiment and what it claims
   haarflow reproduce --tour  the headline claims in a few minutes, and a report in results/report.html
-  haarflow run NAME          one experiment, and which of its claims hold
+  haarflow run NAME          one experiment, which of its claims hold, and its report
+  haarflow settings NAME     what can be changed in an experiment, and what it costs
   haarflow --help            every command; `haarflow run --help` has the options of one
 
-The documentation begins in docs/index.md; in Python, `import haarflow` and `dir(haarflow)`."""
+The documentation begins in docs/index.md; in Python, `import haarflow` and `dir(haarflow)`.
+To complete commands and names with the Tab key, once: haarflow --install-completion."""
 
 app = typer.Typer(
     name="haarflow",
     invoke_without_command=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -39,6 +42,7 @@ Out = Annotated[Path, typer.Option("--out", help="The folder of the records.")]
 Workers = Annotated[int, typer.Option("--workers", min=0, help="Worker processes; 0 runs in this one.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output.")]
 Force = Annotated[bool, typer.Option("--force", help="Compute although there is a record, and whatever it costs.")]
+Claims = Annotated[bool, typer.Option("--claims", help="Show every claim, not only those that fail.")]
 Version = Annotated[bool, typer.Option("--version", help="Print the version.")]
 
 
@@ -52,28 +56,56 @@ def start(version: Version = False) -> None:
         raise typer.Exit(HOLDS)
 
 
-@app.command("list")
-def list_(as_json: Json = False) -> None:
-    """List the experiments and what each one claims."""
+def _names(incomplete: str) -> list[str]:
+    """The experiments that a name may become, for shells."""
     from haarflow.runs.catalogue import catalogue
+
+    return [name for name in catalogue() if name.startswith(incomplete)]
+
+
+Name = Annotated[str, typer.Argument(help="An experiment, as `haarflow list` names it.", autocompletion=_names)]
+
+
+@app.command("list")
+def list_(
+    claims: Annotated[bool, typer.Option("--claims", help="Every claim in full, and its source.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List the experiments, each with its claim in a line."""
+    from haarflow.runs.catalogue import catalogue
+    from haarflow.runs.words import catalogue_lines
 
     entries = list(catalogue().values())
     if as_json:
         keys = ("name", "group", "tour", "claim", "source")
         typer.echo(json.dumps([{key: getattr(entry, key) for key in keys} for entry in entries], ensure_ascii=False))
         return
-    width = max((len(entry.name) for entry in entries), default=0)
-    heading = None
-    for entry in entries:
-        if entry.group != heading:
-            heading = entry.group
-            typer.echo(heading)
-        typer.echo(f"  {entry.name:{width}}  {entry.claim}")
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    typer.echo("\n".join(catalogue_lines(entries, width, claims=claims)))
+
+
+@app.command("settings")
+def settings_(name: Name, as_json: Json = False) -> None:
+    """Say what can be set in an experiment.
+
+    Each setting with its value in the modes, what it means, and whether a run takes longer with it.
+    """
+    from haarflow.runs import catalogue
+
+    entry = catalogue.find(name)
+    from haarflow.runs import machine, settings
+
+    machine.prepare()
+    found = settings.settings(catalogue.load(name), entry.path)
+    if as_json:
+        typer.echo(json.dumps([vars(setting) for setting in found], ensure_ascii=False))
+    else:
+        settings.print_settings(entry, found)
 
 
 @app.command()
 def run(
-    name: Annotated[str, typer.Argument(help="An experiment, as `haarflow list` names it.")],
+    name: Name,
     quick: Quick = False,
     full: Full = False,
     tour: Tour = False,
@@ -82,15 +114,19 @@ def run(
     seed: Seed = 0,
     out: Out = Path("results"),
     workers: Workers = 2,
+    claims: Claims = False,
     as_json: Json = False,
     force: Force = False,
 ) -> None:
-    """Run one experiment, unless its record exists, and say which claims hold."""
+    """Run one experiment and write its report.
+
+    It is not run again if its record exists. The report, OUT/NAME/report.html, shows all its records in OUT.
+    """
     from haarflow.runs import catalogue
 
     mode = _mode(tour, quick, full)
     catalogue.find(name)
-    from haarflow.runs import machine
+    from haarflow.runs import machine, report, words
     from haarflow.runs.config import configure
 
     machine.prepare()  # before the experiment's file makes its first array
@@ -98,12 +134,18 @@ def run(
     (outcome,) = _sweep([experiment], seed, out, workers, force)
     if outcome.record is None:
         raise outcome.problem
+    home = outcome.record.path.parent
     if as_json:
-        typer.echo(json.dumps(outcome.record.summary(), ensure_ascii=False))
-    else:
-        from haarflow.runs import words
-
+        typer.echo(json.dumps({**outcome.record.summary(), "report": str(home / report.NAME)}, ensure_ascii=False))
+    elif claims:
         words.print_record(outcome.record)
+    else:
+        words.print_verdicts([outcome.record])
+        typer.echo(f"Record: {outcome.record.path}")
+    path, complaints = report.report(home)
+    if not as_json:
+        typer.echo(f"Report: {path}")
+    _tell(complaints)
     raise typer.Exit(HOLDS if outcome.record.holds else FAILS)
 
 
@@ -116,9 +158,13 @@ def reproduce(
     seed: Seed = 0,
     out: Out = Path("results"),
     workers: Workers = 2,
+    claims: Claims = False,
     force: Force = False,
 ) -> None:
-    """Run every experiment (with --tour, the headline claims) and write OUT/report.html."""
+    """Run many experiments and write one report.
+
+    All of them, or with --tour those that show the headline claims. The report is OUT/report.html.
+    """
     from haarflow.runs import catalogue
 
     mode = _mode(tour, quick, full)
@@ -140,9 +186,8 @@ def reproduce(
         report.write(out, sections, missing)
 
     outcomes = _sweep(experiments, seed, out, workers, force, ended)
-    words.print_verdicts([outcome.record for outcome in outcomes if outcome.record])
-    for complaint in [*(line for part in sections for line in part.complaints), *missing.values()]:
-        typer.echo(complaint, err=True)
+    words.print_verdicts([outcome.record for outcome in outcomes if outcome.record], claims=claims)
+    _tell([*(line for part in sections for line in part.complaints), *missing.values()])
     typer.echo(f"Report: {out / 'report.html'}")
     raise typer.Exit(_code(outcomes))
 
@@ -156,10 +201,14 @@ def sweep(
     scheduler: Annotated[str | None, typer.Option("--scheduler", help="The address of a Dask scheduler.")] = None,
     out: Out = Path("results"),
     workers: Workers = 2,
+    claims: Claims = False,
     as_json: Json = False,
     force: Force = False,
 ) -> None:
-    """Run every combination of the values in a file, and write OUT/report.html."""
+    """Run every combination of the values in a file.
+
+    The report, OUT/report.html, shows how the numbers go with what was swept.
+    """
     from haarflow.errors import one_of
 
     one_of("--engine", engine, ("local", "dask"))
@@ -179,11 +228,9 @@ def sweep(
         found = [outcome.record.summary() for outcome in outcomes if outcome.record]
         typer.echo(json.dumps(found, ensure_ascii=False))
     else:
-        words.print_sweep(outcomes)
+        words.print_sweep(outcomes, claims=claims)
         typer.echo(f"Report: {out / 'report.html'}")
-    for outcome in outcomes:
-        if outcome.problem:
-            typer.echo(str(outcome.problem), err=True)
+    _tell([str(outcome.problem) for outcome in outcomes if outcome.problem])
     raise typer.Exit(_code(outcomes))
 
 
@@ -195,19 +242,18 @@ def _cluster(workers: int, scheduler: str | None, watch: Any) -> Any:
 
 @app.command("report")
 def report_(folder: Annotated[Path, typer.Argument(help="A folder of records.")]) -> None:
-    """Write DIR/report.html from the records in DIR."""
+    """Write FOLDER/report.html from the records in it."""
     from haarflow.runs import machine, report
 
     machine.prepare()
     path, complaints = report.report(folder)
-    for complaint in complaints:
-        typer.echo(complaint, err=True)
+    _tell(complaints)
     typer.echo(f"Report: {path}")
 
 
 @app.command()
 def show(record: Annotated[Path, typer.Argument(help="The folder of a record, or its record.json.")]) -> None:
-    """Print a record: claim, verdicts, numbers, command and versions."""
+    """Print a record: its claims, numbers and command."""
     from haarflow.runs import ledger, words
 
     words.print_record(ledger.read(record))
@@ -219,10 +265,18 @@ def launch(
     arguments: Annotated[list[str] | None, typer.Argument(help="What the script finds in sys.argv.")] = None,
     processes: Annotated[int, typer.Option("--processes", min=1, help="Processes of this machine.")] = 2,
 ) -> None:
-    """Run a script in several processes that JAX joins into one: for a flow too large for one of them."""
+    """Run a script in processes that JAX joins into one.
+
+    For a flow that is too large for one process.
+    """
     from haarflow.runs.launch import launch as run_together
 
     raise typer.Exit(run_together(script, arguments or [], processes=processes))
+
+
+def _tell(complaints: list[str]) -> None:
+    for complaint in complaints:
+        typer.echo(complaint, err=True)
 
 
 def _code(outcomes: list[Any]) -> int:
@@ -274,6 +328,8 @@ def answer(arguments: list[str]) -> int:
 
 def _at_once(arguments: list[str]) -> bool:
     """Answer nothing at all, or a plain `list`, without the option parser: loading it takes longer than the answer."""
+    if COMPLETION in os.environ:
+        return False
     if not arguments:
         typer.echo(START)
     elif arguments in (["list"], ["list", "--json"]):

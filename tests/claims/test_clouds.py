@@ -1,8 +1,6 @@
 """The particle pictures: their claims at a small size, a planted fault, and the film in the report."""
 
-import base64
-import io
-import re
+import json
 
 import jax
 import numpy as np
@@ -10,8 +8,8 @@ import pytest
 
 from haarflow.experiments import _published as published
 from haarflow.experiments.clouds import AXES, Clouds
-from haarflow.runs import report, style
-from haarflow.runs.experiment import Panel
+from haarflow.runs import style
+from haarflow.runs.film import film
 
 
 @pytest.fixture(scope="module")
@@ -44,25 +42,7 @@ def test_a_cloud_off_the_fixed_space_is_seen(made):
 
 def test_the_panels_draw(made):
     experiment, pieces = made
-    film, *stills = experiment.panels(experiment.gather(pieces))
-    assert film.movie is not None
-    assert all(style.render(panel, "salt").startswith("<svg") for panel in (film, *stills[:1]))
-
-
-def test_a_film_is_an_animated_gif_of_its_frames_and_the_same_bytes_each_time():
-    from PIL import Image
-
-    def movie(figure):
-        (dot,) = figure.add_subplot().plot([0], [0], "o")
-        return lambda frame: dot.set_ydata([frame / 100])
-
-    panel = Panel.film("A dot", "It rises.", movie, 3, size=(2.0, 1.0))
-    first = style.film(panel)
-    assert first == style.film(panel)
-    with Image.open(io.BytesIO(first)) as gif:
-        assert (gif.n_frames, gif.size) == (3, (180, 90))
-    assert style.render(panel, "still").startswith("<svg")
-    html = report._picture(panel, "salt")
-    embedded = re.search(r'src="data:image/gif;base64,([^"]+)"', html)
-    assert embedded is not None
-    assert base64.b64decode(embedded[1]) == first
+    moving, *stills = experiment.panels(experiment.gather(pieces))
+    parts = json.loads(film(moving, "salt").data)["parts"]
+    assert [part["points"] for part in parts] == [60] * 8  # four schemes, two pairs of coordinates
+    assert style.render(stills[0], "salt").startswith("<svg")

@@ -44,7 +44,7 @@ def test_a_run_in_json_is_one_object_with_the_promised_keys(tmp_path, capsys):
     assert answer(words) == 0
     said = json.loads(capsys.readouterr().out)
     keys = {"experiment", "claim", "source", "config", "seed", "verdicts", "evidence", "figures"}
-    assert set(said) == keys | {"seconds", "memory", "record"}
+    assert set(said) == keys | {"seconds", "memory", "record", "report"}
     assert said["seed"] == 3
     (known,) = said["evidence"].values()
     assert known == {"value": said["figures"]["slope, the error"], "wanted": "between -0.8 and -0.2"}

@@ -107,14 +107,14 @@ def test_the_report_of_a_sweep_labels_sorts_and_draws_by_what_was_swept(written,
     text += "[sweep]\nscale = [30.0, 1.0]\nrepetitions = [20, 5]\n"
     assert answer(["sweep", str(written(text)), "--workers", "0", "--out", str(tmp_path / "out")]) in (0, 1)
     page = (tmp_path / "out" / "report.html").read_text()
-    titles = re.findall(r"<summary>(.*?) <span", page)
+    titles = re.findall(r'<details class="run"><summary>(.*?) <span', page)
     assert titles == [f"repetitions = {r}, scale = {s}" for r in (5, 20) for s in (1, 30)]
     assert re.findall(r"<h2>(.*?)</h2>", page) == ["Coin mean: 4 runs"]
     assert (
         "<b>The numbers over repetitions.</b> Each number of the records over repetitions, a line for each scale"
         in page
     )
-    assert page.count("the errors are below 10</td>") + page.count("the errors are below 10<span") == 1 + 4
+    assert page.count("the errors are below 10</td>") + page.count("the errors are below 10<span") == 1 + 4  # all, each
     assert "1 experiment in 4 runs" in page
     assert len(set(re.findall(r'id="(coin-mean-[^"]+)"', page))) == 5
     assert set(re.findall(r'href="#(coin-mean-[^"]+)"', page)) == {"coin-mean-all"}

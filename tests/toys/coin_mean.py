@@ -30,7 +30,7 @@ class CoinMean(Experiment):
     group = "toys"
     tour_included = True
 
-    sizes: Sizes = (10, 100, 1000)
+    sizes: Sizes = (10, 100, 1000)  # numbers of coins
     repetitions: Count = 20
     scale: Positive = 1.0
     temperature: NonNegative = 0.0

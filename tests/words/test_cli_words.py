@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from haarflow.cli import answer
-from haarflow.runs import catalogue
+from haarflow.runs import catalogue, settings
+from haarflow.runs.words import catalogue_lines, fitted, gist
 
 TOYS = Path(__file__).parents[1] / "toys"
 HEAVY = {"jax", "numpy", "scipy", "matplotlib", "equinox"}
@@ -24,7 +25,9 @@ def toys(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["--help"], ["--version"], ["list"], ["list", "--json"], ["run", "--help"]], ids=" ".join
+    "words",
+    [[], ["--help"], ["--version"], ["list"], ["list", "--claims"], ["list", "--json"], ["run", "--help"]],
+    ids=" ".join,
 )
 def test_light_commands_load_nothing_heavy(words):
     script = f"import sys; from haarflow.cli import answer; answer({words}); print(*sys.modules, file=sys.stderr)"
@@ -46,7 +49,7 @@ def test_light_commands_answer_in_half_a_second(words):
     assert time.monotonic() - begin < 30
 
 
-@pytest.mark.parametrize("command", ["list", "run", "reproduce", "sweep", "report", "show", "launch"])
+@pytest.mark.parametrize("command", ["list", "settings", "run", "reproduce", "sweep", "report", "show", "launch"])
 def test_every_command_and_option_says_what_it_is_for(command, capsys):
     assert answer([command, "--help"]) == 0
     said = capsys.readouterr().out
@@ -59,7 +62,58 @@ def test_the_list_names_groups_claims_and_experiments(capsys):
     assert answer(["list"]) == 0
     said = capsys.readouterr().out
     assert "toys" in said.splitlines()
-    assert re.search(r"^  coin-mean +The mean of n coins errs like `n\^-1/2`\.$", said, flags=re.MULTILINE)
+    assert re.search(r"^  coin-mean +The mean of n coins errs like `n\^-1/2`$", said, flags=re.MULTILINE)
+    assert answer(["list", "--claims"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(
+        r"^  coin-mean +The mean of n coins errs like `n\^-1/2`\.\n +Source: Bernoulli, Ars", said, flags=re.MULTILINE
+    )
+
+
+def test_the_list_fits_the_terminal():
+    entries = list(catalogue.catalogue().values())
+    for width in (60, 100):
+        lines = catalogue_lines(entries, width)
+        assert max(map(len, lines)) <= width
+        assert len(lines) == len(entries) + len({entry.group for entry in entries})
+    assert any(line.endswith("…") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("claim", "line"),
+    [
+        ("One thing: and another.", "One thing"),
+        ("From d^1.5 samples; no more", "From d^1.5 samples"),
+        ("A:b holds, 1.5 times. Then", "A:b holds, 1.5 times"),
+        ("No stop at all", "No stop at all"),
+    ],
+)
+def test_a_claim_in_a_line_ends_where_its_explanation_begins(claim, line):
+    assert gist(claim) == line
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (30, "many particles, and few"),
+        (23, "many particles, and few"),
+        (22, "many particles, and…"),
+        (17, "many particles…"),
+        (9, "many…"),
+        (3, "ma…"),
+    ],
+)
+def test_a_line_is_cut_at_a_word(width, line):
+    assert fitted("many particles, and few", width) == line
+    assert len(line) <= width
+
+
+def test_help_fits_eighty_columns_without_an_ellipsis(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert answer(["--help"]) == 0
+    said = capsys.readouterr().out
+    assert "..." not in said.partition("Commands:")[2]
+    assert max(map(len, said.splitlines())) <= 80
 
 
 def test_the_list_in_json_has_the_same(capsys):
@@ -100,6 +154,8 @@ def test_without_a_command_it_says_where_to_start(capsys):
         "haarflow list",
         "haarflow run NAME",
         "haarflow reproduce --tour",
+        "haarflow settings NAME",
+        "haarflow --install-completion",
         "haarflow --help",
         "docs/index.md",
     ):
@@ -119,3 +175,111 @@ def test_force_is_explained_where_it_is_taken(command, capsys):
     assert answer([command, "--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "--force Compute although there is a record, and whatever it costs." in said
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("haarflow s", {"settings", "sweep", "show"}),
+        ("haarflow run co", {"coin-mean"}),
+        ("haarflow settings bro", {"broken"}),
+    ],
+)
+def test_shells_complete_commands_and_names(words, found):
+    asked = {"_HAARFLOW_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    command = [sys.executable, "-m", "haarflow"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **asked}, check=True)
+    assert set(done.stdout.split()) == found
+    assert done.stderr == ""
+
+
+def test_the_settings_of_an_experiment_are_told(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    assert answer(["settings", "coin-mean"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("coin-mean  The mean of n coins errs like `n^-1/2`.\n")
+    rows = {line.split()[0]: line for line in said.splitlines() if line.strip()}
+    assert re.fullmatch(
+        r"sizes +10, 100, 1000 +grows  numbers of coins; a list, each a whole number >= 1 *", rows["sizes"]
+    )
+    assert re.fullmatch(r"repetitions +20 +40 +grows  independent runs; a whole number >= 1 *", rows["repetitions"])
+    assert re.fullmatch(r"scale +1 +a number > 0 *", rows["scale"])
+    assert "Blank: as in quick. Time: whether a run takes longer (grows) or less long (falls)" in said
+    assert "Change one with: haarflow run coin-mean --set 'sizes=[10, 100, 1000]'" in said
+
+
+def test_the_settings_in_json_have_every_mode(capsys):
+    assert answer(["settings", "coin-mean", "--json"]) == 0
+    found = {setting["name"]: setting for setting in json.loads(capsys.readouterr().out)}
+    assert found["repetitions"]["values"] == {"tour": 20, "quick": 20, "full": 40}
+    assert found["coin"] == {
+        "name": "coin",
+        "kind": "a word",
+        "values": {"tour": "fair", "quick": "fair", "full": "fair"},
+        "meaning": "",
+        "time": "",
+    }
+
+
+def test_settings_of_nothing_are_refused(capsys):
+    assert answer(["settings", "coin-men"]) == 2
+    assert "There is no experiment 'coin-men'; did you mean 'coin-mean'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "integer", "minimum": 1}, "a whole number >= 1"),
+        ({"type": "integer", "minimum": 4, "multipleOf": 4}, "a whole number >= 4, a multiple of 4"),
+        ({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, "a number > 0 and < 1"),
+        ({"enum": ["exact", "random", "both"]}, '"exact", "random" or "both"'),
+        ({"const": "none"}, '"none"'),
+        ({"type": "array", "items": {"type": "number"}, "minItems": 2}, "a list, each a number, at least 2"),
+        ({"$ref": "#/$defs/Half"}, "true or false"),
+        ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, "a word or a whole number"),
+        ({"type": "object"}, "a table"),
+    ],
+)
+def test_a_type_is_told_in_words(schema, words):
+    assert settings.described(schema, {"$defs": {"Half": {"type": "boolean"}}}) == words
+
+
+def test_the_comment_beside_a_setting_is_its_meaning():
+    source = """
+class Own(Experiment):
+    plain: int = 1
+    told: int = 2  # how many
+    long: tuple[int, ...] = (
+        1,  # not this one
+        2,
+    )  # how many, each
+    loud = 3  # no setting
+"""
+    assert settings.comments(source) == {"told": "how many", "long": "how many, each"}
+
+
+def test_every_setting_of_the_library_is_told(monkeypatch):
+    monkeypatch.delenv(catalogue.EXTRA)
+    for entry in catalogue.catalogue().values():
+        for setting in settings.settings(catalogue.load(entry.name), entry.path):
+            assert setting.kind, (entry.name, setting.name)
+            assert set(setting.values) == {"tour", "quick", "full"}
+
+
+def test_a_table_of_claims_is_shown_on_request(tmp_path, capsys):
+    words = ["run", "coin-mean", "--workers", "0", "--out", str(tmp_path)]
+    assert answer(words) == 0
+    assert "the errors are below 10" not in capsys.readouterr().out
+    assert answer([*words, "--claims"]) == 0
+    said = capsys.readouterr().out
+    assert "the errors are below 10" in said
+    assert "largest error" in said
+
+
+def test_a_claim_that_fails_is_shown_with_its_number(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert answer(["reproduce", "--only", "toys/broken", "--workers", "0", "--out", str(tmp_path)]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].split() == ["broken", "0", "of", "2", "hold", *said[0].split()[5:]]
+    assert "  ✗ x stays below 0.5: measured not finite, wanted below 0.5" in said
+    assert said[-1] == f"Report: {tmp_path / 'report.html'}"

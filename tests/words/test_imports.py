@@ -24,7 +24,7 @@ ROOMS = [
     "cli",
 ]
 EVERYWHERE = {"doors", "errors", "files", "identity", "members", "saving", "values"}
-LAZY = {"ot", "sklearn", "diffrax", "sympy", "optax", "matplotlib", "rich", "dask", "distributed", "torch"}
+LAZY = {"ot", "sklearn", "diffrax", "sympy", "optax", "matplotlib", "rich", "jinja2", "dask", "distributed", "torch"}
 BANNED = {"pickle", "yaml", "dill", "urllib", "requests", "socket"}
 
 

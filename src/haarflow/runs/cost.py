@@ -76,6 +76,12 @@ def settings(config: BaseModel) -> dict[str, Size]:
     }
 
 
+def growth(config: BaseModel) -> dict[str, int]:
+    """How the work is taken to grow with every setting: 1 with it, −1 with one over it, 0 not at all."""
+    powers = {name: _power(field.annotation, field.metadata) for name, field in type(config).model_fields.items()}
+    return {name: power or int(any(True for _ in _numbers(getattr(config, name), 0))) for name, power in powers.items()}
+
+
 def _work(sizes: Mapping[str, Size]) -> float:
     return math.fsum(size.work for size in sizes.values())
 

@@ -168,10 +168,10 @@ def finished(home: Path) -> bool:
 
 
 def find_records(out: Path) -> list[Path]:
-    """The folders below `out` that hold a finished record, in order."""
+    """The folders that hold a finished record, in order: `out` itself, or those of one or of many experiments below."""
     if (out / "record.json").is_file():
         return [out]
-    return sorted(path.parent for path in out.glob("*/*/record.json"))
+    return sorted(path.parent for depth in ("*", "*/*") for path in out.glob(f"{depth}/record.json"))
 
 
 def write_record(home: Path, facts: dict[str, Any], arrays: Mapping[str, Any], timing: dict[str, Any]) -> Record:

@@ -12,6 +12,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from haarflow.dynamics import progress
 from haarflow.errors import Refusal
 
 NO_CACHE = "HAARFLOW_NO_CACHE"
@@ -22,6 +23,7 @@ ONE_THREAD = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
+LOWERED, COMPILED = "/jax/core/compile/jaxpr_to_mlir_module_duration", "/jax/core/compile/backend_compile_duration"
 PACKAGES = ("haarflow", "jax", "jaxlib", "numpy", "scipy", "equinox", "POT")
 
 
@@ -75,7 +77,7 @@ def heal_cache() -> None:
 
 
 class Stopwatch:
-    """Seconds spent compiling and seconds spent running, apart, inside a `with` block."""
+    """Seconds spent compiling and seconds spent running, apart, inside a `with` block; it tells when XLA compiles."""
 
     def __enter__(self):
         """Start."""
@@ -94,7 +96,12 @@ class Stopwatch:
         jax.monitoring.unregister_event_duration_listener(self._heard)
 
     def _heard(self, event: str, duration_secs: float, **facts: Any) -> None:
-        """Add a span of tracing, lowering or compiling; an outer span swallows those inside it."""
+        """Add a span of tracing, lowering or compiling, which has just ended; an outer span swallows those inside it.
+
+        JAX tells the end of each stage and not its beginning: XLA begins to compile when a program has been lowered.
+        """
+        if event in (LOWERED, COMPILED):
+            progress.say(progress.COMPILING if event == LOWERED else "")
         if event.startswith("/jax/core/compile/"):
             now = time.monotonic()
             while self.spans and self.spans[-1][0] >= now - duration_secs:

@@ -7,7 +7,7 @@ from typing import Any
 
 from haarflow.runs.experiment import Panel
 from haarflow.runs.ledger import Record
-from haarflow.runs.words import number
+from haarflow.runs.words import number, numbers
 
 SHOWN, NAMED, COLUMNS, FEW = 11, 20, 3, 6  # numbers, lines named, axes in a row, values named
 
@@ -67,9 +67,9 @@ def panel(records: Sequence[Record]) -> Panel:
     names = varied(records)
     across = _swept(records, names)
     others = [name for name in names if name not in (across, "seed")]
-    shown = [name for name in _figures(records) if any(record.figures.get(name) is not None for record in records)]
+    shown = [name for name in _named(records) if any(numbers(record).get(name) is not None for record in records)]
     told = {"claims that hold": lambda record: float(sum(record.verdicts.values()))}
-    told |= {name: lambda record, name=name: record.figures.get(name) for name in shown[:SHOWN]}
+    told |= {name: lambda record, name=name: numbers(record).get(name) for name in shown[:SHOWN]}
     rows = -(-len(told) // COLUMNS)
     series = _series(records, others)
     across_the_page = max(1, min(4, 100 // (6 + max(len(name) for name, _ in series))))
@@ -159,8 +159,8 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _figures(records: Sequence[Record]) -> list[str]:
-    return list(dict.fromkeys(name for record in records for name in record.figures))
+def _named(records: Sequence[Record]) -> list[str]:
+    return list(dict.fromkeys(name for record in records for name in numbers(record)))
 
 
 def _claims(records: Sequence[Record]) -> int:

@@ -1,22 +1,11 @@
-"""How far along we are: told from inside a running part, shown on the terminal."""
+"""Who watches a run on the terminal: bars, plain lines, or nobody. What they hear is told by `tell`."""
 
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-_listener: Callable[[float, str], None] | None = None
-_last = 0.0
-PAUSE = 0.1  # seconds between two messages of one worker
-
-
-def tell(fraction: Any, text: str = "") -> None:
-    """Say what fraction of the part is done; cheap, and silent when nobody listens."""
-    global _last
-    now = time.monotonic()
-    if _listener is not None and (now - _last >= PAUSE or fraction >= 1):
-        _last = now
-        _listener(min(max(float(fraction), 0.0), 1.0), text)
+from haarflow.dynamics.progress import bars
+from haarflow.dynamics.progress import tell as tell
 
 
 def in_turns(places: Any, at_once: float) -> Iterator[Any]:
@@ -25,12 +14,6 @@ def in_turns(places: Any, at_once: float) -> Iterator[Any]:
     for first in range(0, len(places), size):
         yield places[first : first + size]
         tell((first + size) / len(places))
-
-
-def listen(listener: Callable[[float, str], None] | None) -> None:
-    """Choose who hears `tell` in this process."""
-    global _listener, _last
-    _listener, _last = listener, 0.0
 
 
 class Silent:
@@ -93,17 +76,7 @@ class Bars(Silent):
 
     def __init__(self, experiments: int):
         """Bars for that many experiments."""
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=30),
-            TextColumn("{task.percentage:>3.0f}%"),
-        )
-        clocks = TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("[dim]{task.fields[text]}")
-        self.console = Console(stderr=True)
-        self.bars = Progress(*columns, *clocks, console=self.console)
+        self.bars = bars()
         self.several = experiments > 1
         self.crowd = experiments > 20  # more bars than a terminal has room for: show those at work
         self.all = self.bars.add_task("[bold]all experiments", total=experiments, text="", visible=self.several)
@@ -125,7 +98,7 @@ class Bars(Silent):
         """A bar of its own."""
         self.sizes[name] = parts
         self.fractions[name] = {f"kept {i}": 1.0 for i in range(kept)}
-        text = f"{kept} kept" if kept else ""
+        text = f"{kept} kept" if kept else "waiting for a worker"
         self.tasks[name] = self.bars.add_task(name, total=parts, text=text, visible=not self.crowd)
         self._draw(name)
 
@@ -151,7 +124,7 @@ class Bars(Silent):
 
     def note(self, text: str) -> None:
         """A line above the bars."""
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self.bars.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _draw(self, name: str, text: str | None = None) -> None:
         fields: dict[str, Any] = {} if text is None else {"text": text}

@@ -51,6 +51,9 @@ STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "grid.color": GRID,
     "grid.linewidth": 0.7,
+    **{
+        f"axes3d.{side}axis.panecolor": (0, 0, 0, 0) for side in "xyz"
+    },  # walls of any shade hide a plane on a dark page
     "text.color": INK,
     "xtick.color": MUTED,
     "ytick.color": MUTED,
@@ -286,52 +289,6 @@ def render(panel: Any, salt: str) -> str:
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return _themed(buffer.getvalue(), hashlib.sha256(salt.encode()).hexdigest()[:8])
-
-
-def still(panel: Any, *, pixels_per_inch: int = 100) -> bytes:
-    """A panel as a PNG in the light colours, for pages that show pictures only."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context(_light()):
-        figure = Figure(figsize=panel.size, dpi=pixels_per_inch, layout="constrained")
-        panel.draw(figure)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()
-
-
-def film(panel: Any, *, pixels_per_inch: int = 90, milliseconds: int = 120) -> bytes:
-    """A moving panel as an animated GIF, in the light colours; the last frame stays for two seconds."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context(_light()):
-        figure = Figure(figsize=panel.size, dpi=pixels_per_inch, layout="constrained")
-        show = panel.movie(figure)
-        images = [_frame(figure, show, frame) for frame in range(panel.frames)]
-    buffer = io.BytesIO()
-    waits = [milliseconds] * (len(images) - 1) + [2000]
-    images[0].save(buffer, "GIF", save_all=True, append_images=images[1:], duration=waits, loop=0)
-    return buffer.getvalue()
-
-
-def _light() -> Any:
-    """The style with the light shades in place of variables."""
-    shades = {INK: "#1b1e23", MUTED: "#5f6670", GRID: "#dfe2e6", "none": "#ffffff"}
-    return {name: shades.get(value, value) if isinstance(value, str) else value for name, value in STYLE.items()}
-
-
-def _frame(figure: Any, show: Any, frame: int) -> Any:
-    """One frame as an image of few colours; the layout found for the first frame is kept."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from PIL import Image
-
-    show(frame)
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    figure.set_layout_engine("none")
-    return Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3]).quantize(64)
 
 
 def variables(dark: bool) -> str:

@@ -14,8 +14,9 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from haarflow.dynamics import progress
 from haarflow.errors import Refusal
-from haarflow.runs import machine, progress
+from haarflow.runs import machine
 from haarflow.values import in_bytes, machine_memory
 
 WORKERS = 2
@@ -31,6 +32,7 @@ def run_part(name: str, config: str, seed: int, part: str, home: Path, label: st
     from haarflow.runs import ledger
 
     progress.listen(lambda fraction, text: _say(label, part, fraction, text))
+    progress.say(progress.COMPILING)
     with _guard(name, part, home):
         arrays, measured = compute(name, config, seed, part)
     progress.listen(None)
