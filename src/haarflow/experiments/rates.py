@@ -79,7 +79,7 @@ class Rates(Experiment):
     cloud of fewer than 64 particles has others beside it without mass.
     """
 
-    seconds: ClassVar[float] = 21.0
+    seconds: ClassVar[float] = 25.0
 
     settings: Annotated[tuple[Setting, ...], Field(min_length=1)] = get_args(Setting)[:4]  # units and optimisers
     sizes: Sizes = (32, 64, 512)  # numbers of particles n
