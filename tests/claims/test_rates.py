@@ -6,12 +6,13 @@ import pytest
 
 from haarflow.experiments import _published as published
 from haarflow.experiments import rates
-from haarflow.experiments.rates import LANES, PAIRS, SWEEPS, THEORY, Rates
+from haarflow.experiments.rates import EXACT, QUANTITIES, SWEEPS, THEORY, Rates
 from haarflow.learning.data import Sample, Teacher
 from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.units import Dense
-from haarflow.runs import style
+from haarflow.runs import design, judge, style
+from haarflow.runs.experiment import Data, named
 
 SMALL = Rates(
     settings=("sigmoid SGD", "relu SGD"),
@@ -24,25 +25,25 @@ SMALL = Rates(
 )
 
 
+GRIDS = {"n": SMALL.sizes, "step": rates.SHARES, "batch": SMALL.batches}
+
+
 @pytest.fixture
 def data():
     """What theory says a run finds, to be spoilt: power laws times a number for each repetition."""
     draw, found = np.random.default_rng(0), {}
-    for setting in SMALL.settings:
-        for sweep in SWEEPS:
-            grid = SMALL._grid(setting, sweep)
-
-            def law(name, grid=grid, sweep=sweep):
-                return draw.lognormal(0.0, 0.1, (4, 1)) * grid ** THEORY.get((name, sweep), 0.5)
-
-            found[f"{setting}/{sweep}/asymmetry"] = np.stack([law(rates.ASYMMETRY[lane]) for lane in LANES], -1)
-            found[f"{setting}/{sweep}/asymmetry"][..., LANES.index("EA")] = 1e-33
-            found[f"{setting}/{sweep}/coupled"] = np.stack([law(rates.COUPLED[pair]) for pair in PAIRS], -1)
-    return found
+    for place, (sweep, grid) in enumerate(GRIDS.items()):
+        powers = [THEORY.get(quantity, (0.5,) * 3)[place] or 0.0 for quantity in QUANTITIES]
+        scatter = draw.lognormal(0.0, 0.1, (2, 1, 4, len(QUANTITIES)))
+        laws = scatter * np.array(grid, float)[:, None, None] ** np.array(powers)
+        laws[..., QUANTITIES.index(EXACT)] = 1e-33
+        labels = {"setting": SMALL.settings, sweep: grid, "quantity": QUANTITIES}
+        found[f"along_{sweep}"] = named(laws, "setting", sweep, "run", "quantity", **labels)
+    return Data(found, lambda data: design.named_fits(SMALL, data))
 
 
 def failing(data):
-    return [claim for claim, check in SMALL.verdict(data).items() if not check.holds]
+    return [claim for claim, check in judge.claims(SMALL, data).items() if not check.holds]
 
 
 def test_what_theory_says_holds(data):
@@ -51,14 +52,14 @@ def test_what_theory_says_holds(data):
 
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_another_exponent_is_seen(data, sweep):
-    grid = SMALL._grid("sigmoid SGD", sweep)
-    data[f"sigmoid SGD/{sweep}/asymmetry"][..., LANES.index("DA")] *= grid**0.5
+    laws = data[f"along_{sweep}"].values
+    laws[0, ..., QUANTITIES.index("|f − Qf|², DA")] *= np.array(GRIDS[sweep], float)[:, None] ** 0.5
     (claim,) = failing(data)
-    assert claim.startswith(f"sigmoid SGD, |f − Qf|², DA: exponent in {sweep}")
+    assert claim.startswith(f"sigmoid SGD, |f − Qf|², DA by {sweep}: slope in {sweep} between")
 
 
 def test_ea_off_by_little_is_seen_whatever_the_unit(data):
-    data["relu SGD/step/asymmetry"][..., LANES.index("EA")] = 1e-20
+    data.along_step.values[1, ..., QUANTITIES.index(EXACT)] = 1e-20
     (claim,) = failing(data)
     assert claim.startswith("EA is equivariant")
 
@@ -72,21 +73,15 @@ def test_batches_that_do_not_repeat_are_refused():
         Rates(batches=(3, 20))
 
 
-@pytest.fixture(scope="module")
-def pieces():
-    """One setting through all its parts, the other by copy."""
-    key = jax.random.key(0)
-    found = {part: SMALL.run(key, part) for part in SMALL.parts() if part.startswith("sigmoid")}
-    return found | {part.replace("sigmoid", "relu"): piece for part, piece in found.items()}
-
-
-def test_parts_fit_together(pieces):
-    found = SMALL.gather(pieces)
-    shapes = {name.split("/")[1]: array.shape[:2] for name, array in found.items()}
-    assert shapes == {"N": (2, 3), "step": (4, 3), "batch": (4, 2)}
-    assert found["sigmoid SGD/N/asymmetry"][..., LANES.index("EA")].max() < 1e-24
-    assert found["sigmoid SGD/N/asymmetry"][..., LANES.index("DA")].min() > 1e-12
-    np.testing.assert_array_equal(found["sigmoid SGD/N/coupled"][:, 1], found["sigmoid SGD/batch/coupled"][:2, 1])
+def test_parts_fit_together(rehearse):
+    small = SMALL.model_dump() | {"settings": ("sigmoid SGD",)}
+    found = rehearse(Rates, jax.random.key(0), **small).data()
+    shapes = {name: array.shape for name, array in found.items()}
+    assert shapes == {"along_n": (1, 3, 2, 8), "along_step": (1, 3, 4, 8), "along_batch": (1, 2, 4, 8)}
+    assert found.along_n.sel(quantity=EXACT).max() < 1e-24
+    assert found.along_n.sel(quantity="|f − Qf|², DA").min() > 1e-12
+    same = found.along_batch.sel(batch=4).isel(run=slice(2))
+    np.testing.assert_array_equal(found.along_n.sel(n=8), same)
 
 
 def test_atoms_without_mass_and_repeated_rows_change_nothing():
@@ -102,9 +97,9 @@ def test_atoms_without_mass_and_repeated_rows_change_nothing():
 
 def test_adam_keeps_ea_exact():
     found = SMALL.train(jax.random.key(0), "sigmoid Adam", 8, 0.02, 2)
-    assert {name: array.shape for name, array in found.items()} == {"asymmetry": (4, 5), "coupled": (4, 3)}
-    assert found["asymmetry"][:, LANES.index("EA")].max() < 1e-24
-    assert found["asymmetry"][:, LANES.index("DA")].min() > 1e-12
+    assert found.shape == (4, 8)
+    assert found.sel(quantity=EXACT).max() < 1e-24
+    assert found.sel(quantity="|f − Qf|², DA").min() > 1e-12
 
 
 def test_the_panels_draw(data):

@@ -7,8 +7,10 @@ import pytest
 
 from haarflow.dynamics.flow import flow
 from haarflow.experiments import _published as published
-from haarflow.experiments.strong_invariance import StrongInvariance, cast
-from haarflow.runs import style
+from haarflow.experiments.strong_invariance import LAWS, TEACHERS, StrongInvariance, cast
+from haarflow.practice.compare import SCHEMES
+from haarflow.runs import design, judge, style
+from haarflow.runs.experiment import Data, named
 
 SMALL = StrongInvariance(
     sizes=(10, 50),
@@ -26,26 +28,26 @@ SMALL = StrongInvariance(
 @pytest.fixture
 def data():
     """What theory says a run finds, to be spoilt."""
-    draw = np.random.default_rng(0).lognormal(0.0, 0.3, (4, 2))
-    held, plain = np.full((4, 2, 3), 1e-30), np.full((4, 2, 1), 1e-4)
-    found = {"full batch": np.asarray(1e-30), "single/off2": np.full((4, 1, 4), 1e-13)}
-    for teacher in ("arbitrary", "weak", "strong"):
-        found[f"{teacher}/off2"] = np.concatenate([plain, held], -1)
-        found[f"{teacher}/rmd2"] = np.concatenate([np.full_like(plain, 0.093), held], -1)
-        found[f"{teacher}/gaps"] = np.full((4, 2, 3), 1e-15)
-    powers = {"N": -1, "step": 1, "batch": -1, "still": 0}
-    flat = draw[:, :1] * 1e-5
-    return found | {f"escape/{name}": flat * SMALL._grids()[name] ** power for name, power in powers.items()}
-
-
-@pytest.fixture(scope="module")
-def made():
-    """All parts of a small run, in this process."""
-    return SMALL.gather({part: SMALL.run(jax.random.key(0), part) for part in SMALL.parts()})
+    draw = np.random.default_rng(0).lognormal(0.0, 0.3, 4)
+    values = {"vanilla": 1e-4, "DA": 1e-30, "FA": 1e-30, "EA": 1e-30}
+    ends, wide = [values[name] for name in SCHEMES], {"teacher": TEACHERS, "n": SMALL.sizes, "scheme": SCHEMES}
+    off2 = named(np.tile(ends, (3, 2, 4, 1)), "teacher", "n", "run", "scheme", **wide)
+    rmd2 = named(np.tile([0.093, *ends[1:]], (3, 2, 4, 1)), "teacher", "n", "run", "scheme", **wide)
+    gaps = named(np.full((3, 2, 4, 3), 1e-15), "teacher", "n", "run", "pair", teacher=TEACHERS, n=SMALL.sizes)
+    single = named(np.full((1, 4, 4), 1e-13), "n", "run", "scheme", n=SMALL.single, scheme=SCHEMES)
+    grids = {"n": SMALL.escape_sizes, "step": SMALL.escape_steps, "batch": SMALL.escape_batches}
+    escapes = {
+        array: named(
+            1e-5 * np.outer(np.array(grids[along], float) ** power, draw), along, "run", **{along: grids[along]}
+        )
+        for array, (_, along, power) in LAWS.items()
+    }
+    found = {"off2": off2, "rmd2": rmd2, "gaps": gaps, "single_off2": single, "full_batch": named(1e-30)}
+    return Data(found | escapes, lambda data: design.named_fits(SMALL, data))
 
 
 def failing(data):
-    return [claim for claim, check in SMALL.verdict(data).items() if not (check is True or getattr(check, "holds", 0))]
+    return [claim for claim, check in judge.claims(SMALL, data).items() if not check.holds]
 
 
 def test_what_theory_says_holds(data):
@@ -53,47 +55,48 @@ def test_what_theory_says_holds(data):
 
 
 def test_three_schemes_are_one_path_on_the_fixed_space_and_plain_training_leaves_it():
-    found = SMALL.run(jax.random.key(0), "weak N=50 runs 0-3")
-    assert found["off2"][:, 1:].max() < 1e-24
+    found = SMALL.train(jax.random.key(0), "weak", 50, range(4))
+    assert found["off2"].sel(scheme=("DA", "FA", "EA")).max() < 1e-24
     assert found["gaps"].max() < 1e-12
-    assert found["off2"][:, 0].min() > 1e-7
+    assert found["off2"].sel(scheme="vanilla").min() > 1e-7
 
 
 @pytest.mark.slow
-def test_what_is_exact_holds_at_any_size_and_the_escape_has_its_direction(made):
-    exact = ("Thm 6", "Thm 5: plain, full batch", "float32")
-    assert not [claim for claim in failing(made) if claim.startswith(exact)]
-    found = SMALL.slopes(made)
-    assert found["step"].value > 0.5
-    assert found["batch"].value < -0.5
-    assert found["N"].value < -0.5
+def test_what_is_exact_holds_at_any_size_and_the_escape_has_its_direction(rehearse):
+    rehearsal = rehearse(StrongInvariance, jax.random.key(0), **SMALL.model_dump())
+    exact = ("Thm 6", "Thm 5: plain, full batch", "float")
+    assert not [claim for claim in rehearsal.lost() if claim.startswith(exact)]
+    found = {array: rehearsal.data().fits[name].value for array, (name, _, _) in LAWS.items()}
+    assert found["escape_step"] > 0.5
+    assert found["escape_batch"] < -0.5
+    assert found["escape_n"] < -0.5
 
 
 @pytest.mark.parametrize(
     ("name", "where", "value", "claim"),
     [
-        ("weak/off2", np.s_[:, 0, 1], 1e-20, "Thm 6: DA and EA end on E^G"),
-        ("weak/off2", np.s_[:, 1, 2], 1e-20, "Thm 6: FA ends on E^G"),
-        ("strong/gaps", np.s_[0, 1, 2], 1e-9, "Thm 6: DA, FA and EA are one path"),
-        ("full batch", np.s_[...], 1e-9, "Thm 5: plain, full batch"),
-        ("arbitrary/rmd2", np.s_[:, 1, 0], 0.05, "plain, arbitrary teacher"),
-        ("single/off2", np.s_[...], 1e-30, "float32 leaves E^G"),
-        ("escape/still", np.s_[:, 0], 1.0, "escape law: at a fixed step"),
+        ("off2", np.s_[1, :, :, 1], 1e-20, "Thm 6: DA and EA end on E^G"),
+        ("off2", np.s_[1, 1, :, 2], 1e-20, "Thm 6: FA ends on E^G"),
+        ("gaps", np.s_[2, 1, 0, 2], 1e-9, "Thm 6: DA, FA and EA are one path"),
+        ("full_batch", np.s_[...], 1e-9, "Thm 5: plain, full batch"),
+        ("rmd2", np.s_[0, 1, :, 0], 0.05, "plain, arbitrary teacher"),
+        ("single_off2", np.s_[...], 1e-30, "float32 leaves E^G"),
+        ("off2", np.s_[1, 0, :, 2], 1e-20, "float64 does not"),
+        ("escape_still", np.s_[0], 1.0, "escape law: W2² at a fixed step"),
     ],
 )
 def test_each_claim_sees_its_planted_fault(data, name, where, value, claim):
-    spoilt = {key: np.array(array) for key, array in data.items()}
-    spoilt[name][where] = value
-    assert any(words.startswith(claim) for words in failing(spoilt))
+    data[name].values[where] = value
+    assert any(words.startswith(claim) for words in failing(data))
 
 
 def test_noise_that_is_not_projected_leaves_the_fixed_space():
     keys = jax.random.split(jax.random.key(0), 2)
-    field = published.fields(published.task("weak", 5), 1e-4)["DA"]
+    four = published.four(published.task("weak", 5), 1e-4)
     start = published.starts(keys[0], 20, strong=True)["DA"]
     ends = {
         projected: flow(
-            field, published.steppers(1e-6, projected=projected)["DA"], start, key=keys[1], dt=0.5, steps=20
+            four.fields["DA"], four.steppers(1e-6, projected=projected)["DA"], start, key=keys[1], dt=0.5, steps=20
         ).cloud.atoms
         for projected in (True, False)
     }
@@ -102,16 +105,11 @@ def test_noise_that_is_not_projected_leaves_the_fixed_space():
     assert off[False] > 1e-4
 
 
-@pytest.mark.parametrize("scheme", published.SCHEMES)
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_float32_is_float32_throughout(scheme):
-    fields, schemes, start = cast(
-        (
-            published.fields(published.task("weak", 5), 1e-4),
-            published.steppers(1e-6, projected=True),
-            published.starts(jax.random.key(1), 6, strong=True),
-        ),
-        jnp.float32,
-    )
+    four = published.four(published.task("weak", 5), 1e-4)
+    begun = published.starts(jax.random.key(1), 6, strong=True)
+    fields, schemes, start = cast((four.fields, four.steppers(1e-6, projected=True), begun), jnp.float32)
     step = jax.make_jaxpr(lambda key, cloud: schemes[scheme].step(key, fields[scheme], cloud, (), jnp.float32(0.5)))
     wide = [
         equation.primitive.name

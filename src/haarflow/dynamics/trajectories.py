@@ -131,7 +131,7 @@ def _over_runs(times: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.nd
     return times.mean(0)[going], middle, low, high
 
 
-def _short(value: np.ndarray | np.generic, runs: int) -> str:
+def _short(value: np.ndarray, runs: int) -> str:
     """A value in a few letters; of several runs, the least and the largest."""
     if value.ndim > runs:
         return f"an array {value.shape[runs:]}"

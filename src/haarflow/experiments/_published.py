@@ -4,7 +4,7 @@ X = Y = R², Z = R^{2×2}, X ~ N(0, 16 I), loss |y − ŷ|², penalty tau |z|²,
 library's convention the penalty is `Penalty(2 tau)`, because its r is ½|z|²; everything else is as printed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import equinox as eqx
 import jax
@@ -14,10 +14,12 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from haarflow.algebra.groups import Cyclic
 from haarflow.algebra.reps import natural
-from haarflow.dynamics.fields import Field
-from haarflow.dynamics.schemes import Scheme
-from haarflow.learning.data import Batch, Data, Stream, Teacher
-from haarflow.learning.symmetry import average
+from haarflow.dynamics.fields import Descend, Field
+from haarflow.dynamics.flow import flow
+from haarflow.dynamics.schemes import Euler, Scheme
+from haarflow.learning.data import Batch, Data, Sample, Stream, Teacher
+from haarflow.learning.risks import Penalty, Risk
+from haarflow.learning.symmetry import average, close
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.units import Dense, Unit, network
 from haarflow.practice.compare import SCHEMES, FourSchemes, four_schemes
@@ -104,6 +106,18 @@ def repeated(teacher: Teacher, batch: int) -> Stream:
 def inputs(key: PRNGKeyArray, m: int) -> Float[Array, "m d"]:
     """Fresh inputs on which functions are compared."""
     return SCALE * jax.random.normal(key, (m, UNIT.inputs))
+
+
+def closed_descent(key: PRNGKeyArray, begin: Callable[[Cloud], Cloud], *, steps: int, n: int = 8) -> Cloud:
+    """Where full-batch descent takes n Gaussian atoms, made invariant by `begin`, on ten orbit-closed samples.
+
+    They are labelled by the arbitrary teacher: after closing, the data are equivariant all the same.
+    """
+    atoms, rows = jax.random.split(key)
+    plain = Sample(inputs(rows, 10), task("arbitrary", 10).batch(rows)[1])
+    field = Descend(Risk(UNIT, close(plain, SWAP, SWAP), "square") + Penalty(2e-4))
+    start = begin(uniform(0.5 * jax.random.normal(atoms, (n, UNIT.dim))))
+    return flow(field, Euler(), start, key=key, dt=0.5, steps=steps).cloud
 
 
 def errors(cloud: Cloud, teacher: Cloud, xs: Float[Array, "m d"]) -> Mapping[str, Array]:

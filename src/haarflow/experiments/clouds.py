@@ -8,18 +8,32 @@ import numpy as np
 
 from haarflow.dynamics.flow import flow
 from haarflow.experiments import _published as published
-from haarflow.measures.clouds import Cloud
-from haarflow.runs.experiment import Count, Experiment, NonNegative, Panel, Positive, above, below
-from haarflow.runs.progress import tell
+from haarflow.practice.compare import SCHEMES
+from haarflow.runs.experiment import (
+    Count,
+    Experiment,
+    NonNegative,
+    Positive,
+    above,
+    below,
+    film,
+    named,
+    once,
+    over,
+    panel,
+    tell,
+)
+from haarflow.runs.style import INK, MUTED, colour
 
 TEACHERS = ("arbitrary", "weak", "strong")
-STARTS = {"WI": "weakly invariant start", "SI": "strongly invariant start"}
-FILMED = ("arbitrary", "WI")
+STARTS = ("WI", "SI")
 FRAMES = 30
 # Coordinates of Z = R^{2×2}: two along E^G, two across it. The swap of coordinates changes the sign of the last two.
 AXES = np.array([(1, 0, 0, 1), (0, 1, 1, 0), (1, 0, 0, -1), (0, 1, -1, 0)]) / np.sqrt(2)
-ALONG = ("along E^G, (z11 + z22)/√2", "along E^G, (z12 + z21)/√2")
-ACROSS = ("across, (z11 − z22)/√2", "across, (z12 − z21)/√2")
+ACROSS = ("across 1", "across 2")
+COORDINATES = ("along 1", "along 2", *ACROSS)
+WORDS = (r"$(z_{11} + z_{22})/\sqrt{2}$", r"$(z_{12} + z_{21})/\sqrt{2}$")
+SIDES = (r"across: $(z_{11} - z_{22})/\sqrt{2}$", r"across: $(z_{12} - z_{21})/\sqrt{2}$")
 
 
 class Clouds(Experiment):
@@ -29,18 +43,18 @@ class Clouds(Experiment):
     Source: Symmetries in overparametrized neural networks: a mean-field view (arXiv 2405.19995), the particle figures
     of the teacher–student experiment.
 
-    Published parameters: sigmoid(z x) with the swap of coordinates, X ~ N(0, 16 I), loss |y − ŷ|², step 50/N for 20 N
+    Published parameters: sigmoid(z x) with the swap of coordinates, X ~ N(0, 16 I), loss |y − ŷ|², step 50/n for 20 n
     steps, penalty 1e-4 |z|² (here `Penalty(2e-4)`), temperature 1e-6, batch 20, starts N(0, 1/16), or its projection
     with projected noise. The schemes share start, data and noise. A cloud is called balanced when the squared
-    distance of its mean from E^G is below ten times W2²/N, which independent particles spread symmetrically about a
+    distance of its mean from E^G is below ten times W2²/n, which independent particles spread symmetrically about a
     plane exceed with probability at most about 0.002 (the tail of chi² with one degree of freedom).
     """
 
     tour_included: ClassVar[bool] = True
-    seconds: ClassVar[float] = 3.0
+    seconds: ClassVar[float] = 4.0
 
-    particles: Count = 100
-    alpha: Positive = 50.0
+    particles: Count = 100  # particles n of each cloud
+    alpha: Positive = 50.0  # step size times n
     tau: NonNegative = 1e-4
     temperature: NonNegative = 1e-6
     batch: Count = 20
@@ -50,169 +64,150 @@ class Clouds(Experiment):
     def full(cls):
         return cls(particles=1000)
 
-    def parts(self):
-        return [f"{start} {teacher}" for teacher in TEACHERS for start in STARTS]
+    def design(self):
+        yield self.ends, over(teacher=TEACHERS, start=STARTS)
+        yield self.filmed, once()
 
-    def run(self, key, part):
-        start, teacher = part.split()
-        n, steps = self.particles, self.horizon * self.particles
-        begun = _begin(jax.random.fold_in(key, n), n, start == "SI")
-        paths = flow(
-            published.fields(published.task(teacher, self.batch, atoms=10), self.tau),
-            published.steppers(self.temperature, projected=start == "SI"),
-            begun,
-            key=key,
-            dt=self.alpha / n,
-            steps=steps,
-            probes={"atoms": lambda cloud: cloud.atoms},
-            every=max(1, steps // 400) if (teacher, start) == FILMED else None,
-            progress=tell,
-        )
-        films = np.stack([paths[name].probes["atoms"] for name in published.SCHEMES], 1) @ AXES.T
-        found = {"begin": films[0], "end": films[-1]}
-        if (teacher, start) == FILMED:
-            kept = _spaced(len(films), FRAMES)
-            found |= {"film": films[kept], "times": paths["vanilla"].times[kept]}
-        return found
+    def ends(self, key, teacher, start):
+        """Where the particles of each scheme start and end."""
+        clouds, _ = self._train(key, teacher, start)
+        axes = ("scheme", "particle", "coordinate")
+        labels = {"scheme": SCHEMES, "coordinate": COORDINATES}
+        return {"begin": named(clouds[0], *axes, **labels), "end": named(clouds[-1], *axes, **labels)}
 
-    def _numbers(self, data) -> dict[str, np.ndarray]:
-        """For each teacher and start, by scheme: W2² to E^G, and N |(I − P) mean|² / W2²."""
-        found = {}
-        for teacher in TEACHERS:
-            for start in STARTS:
-                across = data[f"{start} {teacher}/end"][..., 2:]
-                off = np.mean(np.sum(across**2, axis=-1), axis=-1)
-                mean = np.sum(np.mean(across, axis=1) ** 2, axis=-1)
-                found[f"{teacher}, {start} start, W2²"] = off
-                found[f"{teacher}, {start} start, lean"] = self.particles * mean / np.maximum(off, 1e-300)
-        return found
+    def filmed(self, key):
+        """The arbitrary teacher from a weakly invariant start, at times evenly spaced in their logarithm."""
+        clouds, times = self._train(key, "arbitrary", "WI", every=max(1, self.horizon * self.particles // 400))
+        kept = np.unique(np.round(np.geomspace(1, len(clouds), FRAMES)).astype(int)) - 1
+        shown = named(clouds[kept], "time", "scheme", "particle", "coordinate", scheme=SCHEMES, coordinate=COORDINATES)
+        return {"film": shown, "times": named(times[kept], "time")}
 
-    def verdict(self, data):
-        numbers = self._numbers(data)
-        held = max(numbers[f"{teacher}, SI start, W2²"][1:].max() for teacher in TEACHERS)
-        restricted = max(numbers[f"{teacher}, WI start, W2²"][3] for teacher in TEACHERS)
-        lean = max(numbers[f"{teacher}, WI start, lean"][1:3].max() for teacher in TEACHERS)
-        return {
-            "from E^G, DA, FA and EA end on E^G, every teacher: W2² below 1e-24": below(held, 1e-24),
-            "EA ends on E^G, every teacher: W2² below 1e-24": below(restricted, 1e-24),
-            "DA and FA from a WI start are balanced about E^G, every teacher: N |(I − P) mean|² / W2² below 10": below(
-                lean, 10.0
-            ),
-            "plain training leans to the arbitrary teacher's side: N |(I − P) mean|² / W2² above 10": above(
-                numbers["arbitrary, WI start, lean"][0], 10.0
-            ),
-        }
+    def _train(self, key, teacher, start, every=None):
+        """The atoms (times, schemes, n, 4) in coordinates along and across E^G, and the times."""
+        n, strong = self.particles, start == "SI"
+        begun = eqx.filter_jit(published.starts)(jax.random.fold_in(key, n), n, strong=strong)
+        four = published.four(published.task(teacher, self.batch, atoms=10), self.tau)
+        schemes = four.steppers(self.temperature, projected=strong)
+        seen = {"probes": {"atoms": _atoms}, "every": every, "progress": tell}
+        paths = flow(four.fields, schemes, begun, key=key, dt=self.alpha / n, steps=self.horizon * n, **seen)
+        return np.stack([paths[name].probes["atoms"] for name in SCHEMES], 1) @ AXES.T, paths["vanilla"].times
 
-    def figures(self, data):
-        return {
-            f"{words}, {scheme}": value
-            for words, values in self._numbers(data).items()
-            for scheme, value in zip(published.SCHEMES, values, strict=True)
-            if not (words.endswith("lean") and "SI" in words)
-        }
+    def _off(self, data):
+        """W2² to E^G and n |(I − P) mean|² / W2², by teacher, start and scheme."""
+        across = data.end.sel(coordinate=ACROSS)
+        off = (across**2).sum("coordinate").mean("particle")
+        mean = (across.mean("particle") ** 2).sum("coordinate")
+        return off, self.particles * mean / np.maximum(off, 1e-300)
 
-    def panels(self, data):
-        return [self._film(data), self._space(data), *(self._sides(data, start) for start in STARTS)]
+    def claims(self, data):
+        off, lean = self._off(data)
+        held = off.sel(start="SI", scheme=("DA", "FA", "EA")).max()
+        yield below("from E^G, DA, FA and EA end on E^G, every teacher: W2²", held, 1e-24)
+        yield below("EA ends on E^G, every teacher: W2²", off.sel(start="WI", scheme="EA").max(), 1e-24)
+        most = lean.sel(start="WI", scheme=("DA", "FA")).max()
+        yield below("DA and FA from a WI start are balanced about E^G: n |(I − P) mean|² / W2²", most, 10.0)
+        plain = lean.sel(teacher="arbitrary", start="WI", scheme="vanilla")
+        yield above("plain training leans to the arbitrary teacher's side: n |(I − P) mean|² / W2²", plain, 10.0)
 
-    def _film(self, data):
-        film, times = data["{1} {0}/film".format(*FILMED)], data["{1} {0}/times".format(*FILMED)]
-        target = _target(FILMED[0])
+    def numbers(self, data):
+        off, lean = self._off(data)
+        found = {f"{at[0]}, {at[1]} start, W2², {at[2]}": value for at, value in off.each("teacher", "start", "scheme")}
+        leans = lean.sel(start="WI").each("teacher", "scheme")
+        return found | {f"{teacher}, WI start, lean, {scheme}": value for (teacher, scheme), value in leans}
 
-        def movie(figure):
-            from haarflow.runs.style import colour
+    @film(
+        "The flow around E^G",
+        "{particles} particles from a weakly invariant start, arbitrary teacher (crosses); E^G is seen from its side, "
+        "as the line. Above, the first coordinate along E^G and the first across; below, the second ones. Frames are "
+        "spaced evenly in the logarithm of time.",
+        frames=lambda data: len(data.film),
+        size=(9.6, 5.0),
+    )
+    def around(self, figure, data):
+        reach, moves = 1.1 * np.abs(data.film.values).max(axis=(0, 1, 2)), []
+        for place, (scheme, clouds) in enumerate(data.film.each("scheme")):
+            for row in (0, 1):
+                axis = figure.add_subplot(2, 4, 4 * row + place + 1)
+                _from_the_side(axis, "arbitrary", reach, row)
+                dots = axis.plot([], [], ".", color=colour(scheme), markersize=4, alpha=0.7)[0]
+                moves.append((dots, clouds.values[..., [row, 2 + row]]))
+                axis.set(xlabel=WORDS[row], title="" if row else scheme)
+                axis.tick_params(labelleft=place == 0)
+                if place == 0:
+                    axis.set_ylabel(SIDES[row])
+        clock = figure.suptitle("", fontsize=9, x=0.99, ha="right")
 
-            marks, reach = [], 1.1 * np.abs(film).max(axis=(0, 1, 2))
-            for place, scheme in enumerate(published.SCHEMES):
-                for row in (0, 1):
-                    axis = figure.add_subplot(2, 4, 4 * row + place + 1)
-                    _plane_from_the_side(axis, reach[row], reach[2 + row])
-                    marks.append(axis.plot([], [], ".", color=colour(scheme), markersize=4, alpha=0.7)[0])
-                    _teacher(axis, target[:, row], target[:, 2 + row])
-                    if row == 0:
-                        axis.set_title(scheme)
-                    if place == 0:
-                        axis.set(xlabel=ALONG[row], ylabel=ACROSS[row])
-                    else:
-                        axis.tick_params(labelleft=False)
-            clock = figure.suptitle("", fontsize=9, x=0.99, ha="right")
+        def show(frame: int) -> None:
+            for dots, places in moves:
+                dots.set_data(*places[frame].T)
+            clock.set_text(f"flow time {data.times[frame]:,.1f}")
 
-            def show(frame: int) -> None:
-                for order, mark in enumerate(marks):
-                    place, row = divmod(order, 2)
-                    mark.set_data(film[frame, place, :, row], film[frame, place, :, 2 + row])
-                clock.set_text(f"flow time {times[frame]:,.1f}")
+        return show
 
-            return show
+    @panel(
+        "Particles and the plane E^G",
+        "Three of the four coordinates: E^G is the grey plane, the vertical axis is the first coordinate across it. "
+        "Arbitrary teacher (crosses), weakly invariant start; EA starts from the projection.",
+        rows=("start", "end"),
+        columns=SCHEMES,
+        size=(9.6, 4.4),
+        subplot_kw={"projection": "3d"},
+    )
+    def space(self, axis, data, when, scheme):
+        shown = (data.begin if when == "start" else data.end).sel(teacher="arbitrary", start="WI")
+        x, y, z = 1.05 * np.abs(data.end.sel(teacher="arbitrary", start="WI").values).max(axis=(0, 1))[:3]
+        flat = np.meshgrid([-x, x], [-y, y])
+        axis.plot_surface(*flat, np.zeros((2, 2)), color=MUTED, alpha=0.35, linewidth=0, shade=False)
+        axis.plot(*shown.sel(scheme=scheme).values[:, :3].T, ".", color=colour(scheme), markersize=3.5)
+        axis.plot(*_target("arbitrary")[:, :3].T, "x", color=INK, markersize=5)
+        axis.set(xlim=(-x, x), ylim=(-y, y), zlim=(-z, z), xticklabels=[], yticklabels=[], zticklabels=[])
+        axis.set_title(scheme if when == "start" else "", loc="center")
+        if scheme == SCHEMES[0]:
+            axis.text2D(-0.08, 0.5, when, transform=axis.transAxes, rotation=90, va="center")
+        axis.view_init(elev=16, azim=-62)
+        axis.set_box_aspect((1, 1, 0.9), zoom=1.35)
 
-        caption = (
-            f"{self.particles} particles from a weakly invariant start, arbitrary teacher (crosses); E^G is seen "
-            "from its side, as the line. Above, the first coordinate along and the first across; below, the second "
-            "ones. Frames are spaced evenly in the logarithm of time."
-        )
-        return Panel.film("The flow around E^G", caption, movie, len(film), size=(9.6, 5.0))
+    @panel(
+        "Seen from the side of E^G, weakly invariant start",
+        "Start (grey) and end (coloured) of every scheme for every teacher (crosses), from a weakly invariant start. "
+        "E^G is the line: an invariant cloud is its own mirror image in it. Scales differ by row.",
+        rows=TEACHERS,
+        columns=SCHEMES,
+        size=(9.6, 6.4),
+    )
+    def sides_from_weak(self, axis, data, teacher, scheme):
+        self._side(axis, data, "WI", teacher, scheme)
 
-    def _space(self, data):
-        teacher, start = FILMED
-        begin, end, target = data[f"{start} {teacher}/begin"], data[f"{start} {teacher}/end"], _target(teacher)
+    @panel(
+        "Seen from the side of E^G, strongly invariant start",
+        "Start (grey) and end (coloured) of every scheme for every teacher (crosses), from a strongly invariant start: "
+        "on E^G, the line. Scales differ by row.",
+        rows=TEACHERS,
+        columns=SCHEMES,
+        size=(9.6, 6.4),
+    )
+    def sides_from_strong(self, axis, data, teacher, scheme):
+        self._side(axis, data, "SI", teacher, scheme)
 
-        def draw(figure):
-            from haarflow.runs.style import INK, MUTED, colour
-
-            reach = 1.05 * np.abs(end[..., :3]).max(axis=(0, 1))
-            for row, (when, clouds) in enumerate({"start": begin, "end": end}.items()):
-                for place, scheme in enumerate(published.SCHEMES):
-                    axis = figure.add_subplot(2, 4, 4 * row + place + 1, projection="3d")
-                    flat = np.meshgrid([-reach[0], reach[0]], [-reach[1], reach[1]])
-                    axis.plot_surface(*flat, np.zeros((2, 2)), color=MUTED, alpha=0.18, linewidth=0, shade=False)
-                    axis.plot(*clouds[place, :, :3].T, ".", color=colour(scheme), markersize=3.5)
-                    axis.plot(*target[:, :3].T, "x", color=INK, markersize=5)
-                    axis.set(xlim=(-reach[0], reach[0]), ylim=(-reach[1], reach[1]), zlim=(-reach[2], reach[2]))
-                    axis.set(xticklabels=[], yticklabels=[], zticklabels=[], title=f"{scheme}, {when}")
-                    axis.view_init(elev=16, azim=-62)
-                    axis.set_box_aspect((1, 1, 0.9), zoom=1.2)
-
-        caption = (
-            "Three of the four coordinates: E^G is the grey plane, the vertical axis is the first coordinate across "
-            "it. Arbitrary teacher (crosses), weakly invariant start; EA starts from the projection."
-        )
-        return Panel("Particles and the plane E^G", caption, draw, size=(9.6, 5.2))
-
-    def _sides(self, data, start: str):
-        def draw(figure):
-            from haarflow.runs.style import MUTED, colour
-
-            for row, teacher in enumerate(TEACHERS):
-                begin, end, target = (
-                    data[f"{start} {teacher}/begin"],
-                    data[f"{start} {teacher}/end"],
-                    _target(teacher),
-                )
-                reach = 1.1 * np.maximum(np.abs(end).max(axis=(0, 1)), np.abs(target).max(axis=0))
-                for place, scheme in enumerate(published.SCHEMES):
-                    axis = figure.add_subplot(3, 4, 4 * row + place + 1)
-                    _plane_from_the_side(axis, reach[0], reach[2])
-                    axis.plot(begin[place, :, 0], begin[place, :, 2], ".", color=MUTED, markersize=2.5, alpha=0.45)
-                    axis.plot(end[place, :, 0], end[place, :, 2], ".", color=colour(scheme), markersize=4)
-                    _teacher(axis, target[:, 0], target[:, 2])
-                    if row == 0:
-                        axis.set_title(scheme)
-                    if place == 0:
-                        axis.set_ylabel(f"{teacher} teacher\n{ACROSS[0]}")
-                    else:
-                        axis.tick_params(labelleft=False)
-                    if row == 2:
-                        axis.set_xlabel(ALONG[0])
-
-        caption = (
-            f"Start (grey) and end (coloured) of every scheme for every teacher (crosses), from a {STARTS[start]}. "
-            "E^G is the line: an invariant cloud is its own mirror image in it."
-        )
-        return Panel(f"Seen from the side of E^G, {STARTS[start]}", caption, draw, size=(9.6, 6.4))
+    def _side(self, axis, data, start, teacher, scheme):
+        begin, end = (array.sel(start=start, teacher=teacher) for array in (data.begin, data.end))
+        reach = 1.1 * np.maximum(np.abs(end.values).max(axis=(0, 1)), np.abs(_target(teacher)).max(axis=0))
+        for clouds, look in (
+            (begin, {"color": MUTED, "markersize": 2.5, "alpha": 0.7}),
+            (end, {"color": colour(scheme), "markersize": 4}),
+        ):
+            axis.plot(*clouds.sel(scheme=scheme, coordinate=("along 1", "across 1")).values.T, ".", **look)
+        _from_the_side(axis, teacher, reach, 0)
+        axis.set_title(scheme if teacher == TEACHERS[0] else "")
+        axis.tick_params(labelleft=scheme == SCHEMES[0])
+        if scheme == SCHEMES[0]:
+            axis.set_ylabel(f"{teacher} teacher\n{SIDES[0]}")
+        if teacher == TEACHERS[-1]:
+            axis.set_xlabel(WORDS[0])
 
 
-@eqx.filter_jit
-def _begin(key, n: int, strong: bool) -> dict[str, Cloud]:
-    return published.starts(key, n, strong=strong)
+def _atoms(cloud):
+    return cloud.atoms
 
 
 def _target(teacher: str) -> np.ndarray:
@@ -220,19 +215,8 @@ def _target(teacher: str) -> np.ndarray:
     return np.asarray(published.teacher_cloud(teacher).atoms) @ AXES.T
 
 
-def _spaced(count: int, frames: int) -> np.ndarray:
-    """Indices of about evenly spaced frames in the logarithm of time, first and last included."""
-    return np.unique(np.round(np.geomspace(1, count, frames)).astype(int)) - 1
-
-
-def _plane_from_the_side(axis, along: float, across: float) -> None:
-    from haarflow.runs.style import INK
-
+def _from_the_side(axis, teacher: str, reach: np.ndarray, row: int) -> None:
+    """E^G as a line and the teacher's atoms as crosses, in the coordinates row (along) and 2 + row (across)."""
     axis.axhline(0, color=INK, linewidth=0.9)
-    axis.set(xlim=(-along, along), ylim=(-across, across))
-
-
-def _teacher(axis, along, across) -> None:
-    from haarflow.runs.style import INK
-
-    axis.plot(along, across, "x", color=INK, markersize=5, markeredgewidth=1.2)
+    axis.plot(*_target(teacher)[:, [row, 2 + row]].T, "x", color=INK, markersize=5, markeredgewidth=1.2)
+    axis.set(xlim=(-reach[row], reach[row]), ylim=(-reach[2 + row], reach[2 + row]))

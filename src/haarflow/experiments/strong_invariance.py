@@ -1,5 +1,6 @@
 """Training from a strongly invariant start: who stays on the fixed space, who leaves it, and how fast."""
 
+from fractions import Fraction
 from typing import Annotated, ClassVar
 
 import equinox as eqx
@@ -8,24 +9,55 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
-from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
-from haarflow.dynamics.schemes import Euler
 from haarflow.experiments import _published as published
-from haarflow.learning.data import Sample
-from haarflow.learning.risks import Penalty, Risk
-from haarflow.learning.symmetry import close
-from haarflow.measures.clouds import Cloud, uniform
+from haarflow.measures.clouds import Cloud
 from haarflow.measures.invariance import si_distance, si_rmd
-from haarflow.runs.experiment import Count, Experiment, Horizon, NonNegative, Panel, Step, below, between, stream
-from haarflow.runs.progress import tell
-from haarflow.runs.statistics import slope
+from haarflow.practice.compare import SCHEMES
+from haarflow.runs.experiment import (
+    Count,
+    Experiment,
+    Horizon,
+    NonNegative,
+    Sizes,
+    Step,
+    above,
+    below,
+    between,
+    blocks,
+    in_turns,
+    named,
+    once,
+    over,
+    panel,
+    power_law,
+    stream,
+    tell,
+)
+from haarflow.runs.style import (
+    INK,
+    boxes,
+    colour,
+    legend,
+    legend_above,
+    log_axes,
+    marker,
+    named_boxes,
+    power_laws,
+    series_of,
+)
 
 TEACHERS = ("arbitrary", "weak", "strong")
-HELD = ("DA", "FA", "EA")
-PAIRS = (("DA", "FA"), ("DA", "EA"), ("FA", "EA"))
-SMALL_STEP = 50  # paths are compared to rounding from this N on: below, a step of alpha / N > 1 amplifies rounding
-ESCAPES = {"N": "particles N, at step 50/N", "step": "step s", "batch": "batch B"}
+PAIRS = {"DA–FA": ("DA", "FA"), "DA–EA": ("DA", "EA"), "FA–EA": ("FA", "EA")}
+SMALL_STEP = 50  # paths are compared to rounding from this n on: below, a step of alpha / n > 1 amplifies rounding
+PUBLISHED = 9.3e-2  # the RMD² of plain training with the arbitrary teacher
+LAWS = {  # of W2² between plain training with the WI teacher and E^G, by array: its name, what varies, the exponent
+    "escape_n": ("Thm 5: W2² of plain training, WI teacher, at step 50/n", "n", -1.0),
+    "escape_step": ("escape law: W2² as the step s varies", "step", 1.0),
+    "escape_batch": ("escape law: W2² as the batch B varies", "batch", -1.0),
+    "escape_still": ("escape law: W2² at a fixed step", "n", 0.0),
+}
+AXES = {"escape_n": "particles n, at step 50/n", "escape_step": "step s", "escape_batch": "batch B"}
 
 
 class StrongInvariance(Experiment):
@@ -36,343 +68,224 @@ class StrongInvariance(Experiment):
     Source: Symmetries in overparametrized neural networks: a mean-field view (arXiv 2405.19995), Theorems 5 and 6 and
     the figures of the teacher–student experiment with SI starts.
 
-    Published parameters: sigmoid(z x) with the swap of coordinates, X ~ N(0, 16 I), loss |y − ŷ|², step 50/N for 20 N
+    Published parameters: sigmoid(z x) with the swap of coordinates, X ~ N(0, 16 I), loss |y − ŷ|², step 50/n for 20 n
     steps, penalty 1e-4 |z|² (here `Penalty(2e-4)`), temperature 1e-6, batch 20, ten repetitions, starts N(0, 1/16)
     projected on E^G. The four schemes share start, data and noise, EA included (published with noise of its own): the
     noise is drawn in Z and then projected. DA averages over the whole group at every step.
 
-    The paths of DA, FA and EA are compared at eleven times from start to end. A step of 50/N with N = 5 or 10 is 10
+    The paths of DA, FA and EA are compared at eleven times from start to end. A step of 50/n with n = 5 or 10 is 10
     or 5: it makes the dynamics chaotic and multiplies rounding, so their equality to 1e-12, and that FA ends on E^G
-    to rounding, are claimed for N >= 50, where the step is at most 1; DA also pushes particles back to E^G, which FA,
-    whose risk does not see an asymmetry, does not: with the arbitrary teacher and N = 10 the median W2² of FA is
-    1e-26 to 1e-23, by seed. The gaps below N = 50 are shown.
+    to rounding, are claimed for n >= 50, where the step is at most 1; DA also pushes particles back to E^G, which FA,
+    whose risk does not see an asymmetry, does not: with the arbitrary teacher and n = 10 the median W2² of FA is
+    1e-26 to 1e-23, by seed. The gaps below n = 50 are shown.
 
     The escape law is fitted on runs of their own, at a flow time of 5, by which the distance is about what it is at
-    the published horizon of 1000. One run differs from the next by a factor of two: 144 of them know the slopes in N,
-    s and B to about 0.05. The law is the leading order in s. At N = 100, where s = 0.5, W2² lies a third above it,
-    which makes the fitted slope in N steeper than −1 by about 0.07; the slopes in s and B are fitted from s = 1/8 down.
+    the published horizon of 1000. One run differs from the next by a factor of two: 144 of them know the slopes in n,
+    s and B to about 0.05. The law is the leading order in s. At n = 100, where s = 0.5, W2² lies a third above it,
+    which makes the fitted slope in n steeper than −1 by about 0.07; the slopes in s and B are fitted from s = 1/8 down.
     """
 
     seconds: ClassVar[float] = 47.0
 
-    sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (5, 10, 50, 100)
+    sizes: Sizes = (5, 10, 50, 100)  # numbers of particles n
     repetitions: Count = 10
-    alpha: Step = 50.0
+    alpha: Step = 50.0  # step size times n
     tau: NonNegative = 1e-4
     temperature: NonNegative = 1e-6
     batch: Count = 20
     horizon: Count = 20
-    single: tuple[Count, ...] = (50,)
-    escape_time: Horizon = 5.0
-    escape_repetitions: Count = 144
-    escape_sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (100, 200, 400, 800, 1600, 3200)
-    escape_steps: Annotated[tuple[Step, ...], Field(min_length=2)] = (1 / 8, 1 / 16, 1 / 32, 1 / 64)
-    escape_batches: Annotated[tuple[Count, ...], Field(min_length=2)] = (5, 10, 20)
+    single: Annotated[tuple[Count, ...], Field(min_length=1)] = (50,)  # values of n run in float32 too
+    escape_time: Horizon = 5.0  # flow time of the escape law
+    escape_repetitions: Count = 144  # independent runs of the escape law
+    escape_sizes: Sizes = (100, 200, 400, 800, 1600, 3200)  # numbers of particles n of the escape law
+    escape_steps: Annotated[tuple[Step, ...], Field(min_length=2)] = (1 / 8, 1 / 16, 1 / 32, 1 / 64)  # its steps s
+    escape_batches: Sizes = (5, 10, 20)  # its batches B
 
     @classmethod
     def full(cls):
         sizes = (5, 10, 50, 100, 500, 1000, 5000)
         return cls(sizes=sizes, single=sizes[:5], escape_time=50.0, escape_sizes=(100, 200, 400, 800, 1600, 3200, 6400))
 
-    def parts(self):
-        runs = [
-            f"{teacher} N={n} runs {a}-{min(a + block, self.repetitions) - 1}"
-            for teacher in TEACHERS  # the same sizes apart, so that a program is compiled once and then found
-            for n in sorted(self.sizes, reverse=True)
-            for block in [max(1, min(self.repetitions, 1000 // n))]
-            for a in range(0, self.repetitions, block)
-        ]
-        escapes = [f"escape N={n}" for n in sorted(self.escape_sizes, reverse=True)]
-        return [
-            *escapes,
-            *runs,
-            "escape step",
-            "escape batch",
-            *(f"single N={n}" for n in sorted(self.single)),
-            "full batch",
-        ]
+    def design(self):
+        yield self.along_n, over(n=sorted(self.escape_sizes)).largest_first("n")
+        runs = blocks("run", self.repetitions, size=lambda n, **_: 1000 / n)
+        yield self.train, (over(teacher=TEACHERS, n=sorted(self.sizes)) * runs).largest_first("n")
+        yield self.along_step, over(step=self.escape_steps)
+        yield self.along_batch, over(batch=sorted(self.escape_batches))
+        yield self.single_precision, over(n=sorted(self.single))
+        yield self.full_batch, once()
 
-    def run(self, key, part):
-        least = min(self.escape_sizes)
-        match part.split():
-            case ["escape", "step"]:
-                return {"off": np.stack([self.escape(key, least, s, self.batch) for s in self.escape_steps], 1)}
-            case ["escape", "batch"]:
-                step = self.escape_steps[0]
-                return {"off": np.stack([self.escape(key, least, step, b) for b in sorted(self.escape_batches)], 1)}
-            case ["escape", size]:
-                return self._escape(key, size[2:])
-            case ["single", size]:
-                return self.train(key, "weak", int(size[2:]), range(self.repetitions), dtype=jnp.float32)
-            case ["full", "batch"]:
-                return {"off": np.asarray(full_batch_distance(key, steps=4000))}
-            case [teacher, size, _, span]:
-                first, last = map(int, span.split("-"))
-                return self.train(key, teacher, int(size[2:]), range(first, last + 1))
-        raise ValueError(part)
-
-    def train(self, key, teacher: str, n: int, repetitions: range, dtype=jnp.float64) -> dict[str, np.ndarray]:
-        """Train the four schemes in one program; where they end, and how far apart they went."""
-        keys = jnp.stack([jax.random.fold_in(key, r) for r in repetitions])
-        problem = (
-            published.fields(published.task(teacher, self.batch, atoms=10), self.tau),
-            published.steppers(self.temperature, projected=True),
-            published.drawn(keys, n, strong=True, room=SMALL_STEP),
-        )
+    def train(self, key, teacher, n, run, dtype=jnp.float64):
+        """Train the four schemes in one program: how far from E^G they end, and how far apart three of them went."""
+        keys = jnp.stack([jax.random.fold_in(key, r) for r in run])
+        four = published.four(published.task(teacher, self.batch, atoms=10), self.tau)
+        start = published.drawn(keys, n, strong=True, room=SMALL_STEP)
+        problem = cast((four.fields, four.steppers(self.temperature, projected=True), start), dtype)
         steps = self.horizon * n
-        paths = flow(
-            *cast(problem, dtype),
-            key=keys,
-            dt=self.alpha / n,
-            steps=steps,
-            probes={"atoms": _atoms},
-            every=max(1, steps // 10),
-            progress=tell,
-        )
-        ends = [_measure(paths[name].cloud) for name in published.SCHEMES]
-        found = {what: np.stack([np.asarray(end[what], float) for end in ends], 1) for what in ends[0]}
-        ways = {name: paths[name].probes["atoms"][:, :, :n] for name in HELD}
-        found["gaps"] = np.stack([np.abs(ways[a] - ways[b]).max(axis=(1, 2, 3)) for a, b in PAIRS], 1)
-        return found
+        seen = {"probes": {"atoms": _atoms}, "every": max(1, steps // 10)}
+        paths = flow(*problem, key=keys, dt=self.alpha / n, steps=steps, progress=tell, **seen)
+        ends = np.array([_measure(paths[name].cloud) for name in SCHEMES], float)
+        ways = {name: path.probes["atoms"][:, :, :n] for name, path in paths.items()}
+        gaps = [np.abs(ways[a] - ways[b]).max(axis=(1, 2, 3)) for a, b in PAIRS.values()]
+        found = {what: named(ends[:, i], "scheme", "run", scheme=SCHEMES) for i, what in enumerate(("off2", "rmd2"))}
+        return found | {"gaps": named(np.asarray(gaps, float), "pair", "run", pair=PAIRS)}
 
-    def _escape(self, key, value: str) -> dict[str, np.ndarray]:
-        """Along N, at the published step and, with a quarter of the runs, at one that stays (the data are the same)."""
-        n = int(value)
+    def single_precision(self, key, n):
+        """The same runs of the WI teacher in float32."""
+        found = self.train(key, "weak", n, range(self.repetitions), jnp.float32)
+        return {f"single_{what}": array for what, array in found.items()}
+
+    def along_n(self, key, n):
+        """At the published step and, with a quarter of the runs, at one that stays (the data are the same)."""
         return {
-            "off": self.escape(key, n, self.alpha / n, self.batch),
-            "still": self.escape(key, n, self.escape_steps[0], self.batch, share=4),
+            "escape_n": self.escape(key, n, self.alpha / n, self.batch),
+            "escape_still": self.escape(key, n, self.escape_steps[0], self.batch, share=4),
         }
 
-    def escape(self, key, n: int, step: float, batch: int, share: int = 1) -> np.ndarray:
-        """W2² between the plain cloud and E^G at the escape time, for the equivariant teacher: (repetitions,)."""
+    def along_step(self, key, step):
+        """At the fewest particles and the published batch."""
+        return {"escape_step": self.escape(key, min(self.escape_sizes), step, self.batch)}
+
+    def along_batch(self, key, batch):
+        """At the fewest particles and the first step."""
+        return {"escape_batch": self.escape(key, min(self.escape_sizes), self.escape_steps[0], batch)}
+
+    def escape(self, key, n, step, batch, share=1):
+        """W2² between the plain cloud and E^G at the escape time, for the equivariant teacher, in every run."""
         keys = jax.random.split(stream(key, "escape"), self.escape_repetitions)[::share]
-        data = published.repeated(published.task("weak", self.batch), batch)
-        field = published.fields(data, self.tau)["vanilla"]
-        scheme = published.steppers(self.temperature, projected=True)["vanilla"]
-        steps, block = max(1, round(self.escape_time / step)), max(1, 1600 // n)  # blocks that fit the cache
-        found = []
-        for first in range(0, len(keys), block):
-            some = keys[first : first + block]
+        four = published.four(published.repeated(published.task("weak", self.batch), batch), self.tau)
+        field, scheme = four.fields["vanilla"], four.steppers(self.temperature, projected=True)["vanilla"]
+        steps, found = max(1, round(self.escape_time / step)), []
+        for some in in_turns(keys, 1600 / n):  # so many runs fit the cache together
             start = published.drawn(some, n, strong=True)["vanilla"]
             path = flow(field, scheme, start, key=some, dt=step, steps=steps, progress=False)
-            found.append(np.asarray(_measure(path.cloud)["off2"]))
-            tell((first + len(some)) / len(keys))
-        return np.concatenate(found)
+            found.append(_measure(path.cloud)[0])
+        return named(np.concatenate(found), "run")
 
-    def gather(self, pieces):
-        data = {"full batch": pieces["full batch"]["off"]}
-        data |= {f"escape/{name}": pieces[f"escape {name}"]["off"] for name in ("step", "batch")}
-        for teacher in TEACHERS:
-            for what in ("off2", "rmd2", "gaps"):
-                rows = [published.rows(pieces, teacher, n, what) for n in sorted(self.sizes)]
-                data[f"{teacher}/{what}"] = np.stack(rows, axis=1)
-        sizes = sorted(self.escape_sizes)
-        data["escape/N"] = np.stack([pieces[f"escape N={n}"]["off"] for n in sizes], 1)
-        data["escape/still"] = np.stack([pieces[f"escape N={n}"]["still"] for n in sizes], 1)
-        for what in ("off2", "rmd2", "gaps"):
-            data[f"single/{what}"] = np.stack([pieces[f"single N={n}"][what] for n in sorted(self.single)], 1)
-        return data
+    def full_batch(self, key):
+        """W2² to E^G after full-batch descent from E^G on orbit-closed data, labelled by an arbitrary teacher."""
+        end = published.closed_descent(key, lambda cloud: cloud.project(published.PROJECTOR), steps=4000)
+        return {"full_batch": float(si_distance(end, published.PROJECTOR)) ** 2}
 
-    def _grids(self) -> dict[str, np.ndarray]:
-        sizes = np.array(sorted(self.escape_sizes), float)
-        batches = np.array(sorted(self.escape_batches), float)
-        return {"N": sizes, "step": np.array(self.escape_steps), "batch": batches, "still": sizes}
+    def fits(self, data):
+        return {name: power_law(data[array], along=along) for array, (name, along, _) in LAWS.items()}
 
-    def slopes(self, data):
-        """The fitted exponents of the escape, each with its band."""
-        return {name: slope(grid, data[f"escape/{name}"]) for name, grid in self._grids().items()}
+    def claims(self, data):
+        off, late = data.off2.median("run"), {"n": lambda n: n >= 10}
+        held = off.sel(scheme=("DA", "EA"), **late).max()
+        yield below("Thm 6: DA and EA end on E^G, every teacher, n >= 10: median W2²", held, 1e-24)
+        averaged = off.sel(scheme="FA", n=_small_step).max()
+        yield below("Thm 6: FA ends on E^G, every teacher, n >= 50: median W2²", averaged, 1e-24)
+        gaps = data.gaps.sel(n=_small_step).max()
+        yield below("Thm 6: DA, FA and EA are one path, every teacher and run, n >= 50: largest gap", gaps, 1e-12)
+        words = "Thm 5: plain, full batch of orbit-closed data, stays on E^G: W2² after 4000 steps"
+        yield below(words, data.full_batch, 1e-24)
+        for name, _, power in LAWS.values():
+            yield data.fits[name].between(power - 0.15, power + 0.15)
+        flat = data.rmd2.sel(teacher="arbitrary", scheme="vanilla", **late).median("run")
+        worst = flat[np.argmax(np.abs(flat - PUBLISHED))]
+        words = f"plain, arbitrary teacher, n >= 10: the median RMD² furthest from {PUBLISHED:g}"
+        yield between(words, worst, 0.8 * PUBLISHED, 1.2 * PUBLISHED)
+        coarse = data.single_off2.median("run").sel(scheme=("DA", "FA"), **late).min()
+        yield above("float32 leaves E^G by its rounding, WI teacher, n >= 10: median W2² of DA and FA", coarse, 1e-18)
+        fine = off.sel(teacher="weak", scheme=("DA", "FA"), **late).max()
+        yield below("float64 does not, WI teacher, n >= 10: median W2² of DA and FA", fine, 1e-24)
 
-    def verdict(self, data):
-        sizes = np.array(sorted(self.sizes))
-        ends = np.stack([np.median(data[f"{teacher}/off2"], axis=0) for teacher in TEACHERS])
-        exact, averaged = ([published.SCHEMES.index(name) for name in names] for names in (("DA", "EA"), ("FA",)))
-        gaps = max(data[f"{teacher}/gaps"][:, sizes >= SMALL_STEP].max() for teacher in TEACHERS)
-        flat = np.median(data["arbitrary/rmd2"][:, sizes >= 10, 0], axis=0)
-        worst = flat[np.argmax(np.abs(flat - 9.3e-2))]
-        found = self.slopes(data)
-        numbers = self._single(data)
+    def numbers(self, data):
+        slowest = data.escape_step.median("run").isel(step=-1) * self.batch / self.escape_steps[-1]
+        plain = data.rmd2.sel(scheme="vanilla").median("run").each("teacher", "n")
+        gaps = data.gaps.max("teacher", "pair", "run").each("n")
+        single = data.single_off2.median("run").each("n", "scheme")
         return {
-            "Thm 6: DA and EA end on E^G, every teacher, N >= 10: median W2² below 1e-24": below(
-                ends[:, sizes >= 10][..., exact].max(), 1e-24
-            ),
-            "Thm 6: FA ends on E^G, every teacher, N >= 50: median W2² below 1e-24": below(
-                ends[:, sizes >= SMALL_STEP][..., averaged].max(), 1e-24
-            ),
-            "Thm 6: DA, FA and EA are one path, every teacher and run, N >= 50: largest gap below 1e-12": below(
-                gaps, 1e-12
-            ),
-            "Thm 5: plain, full batch of orbit-closed data, stays on E^G: W2² below 1e-24 after 4000 steps": below(
-                data["full batch"], 1e-24
-            ),
-            "Thm 5: plain, WI teacher, W2² falls like 1/N at step 50/N, N >= 100: slope −1 ± 0.15": between(
-                found["N"].value, -1.15, -0.85
-            ),
-            "escape law: W2² grows like the step s: slope 1 ± 0.15": between(found["step"].value, 0.85, 1.15),
-            "escape law: W2² falls like the batch B: slope −1 ± 0.15": between(found["batch"].value, -1.15, -0.85),
-            "escape law: at a fixed step W2² does not depend on N: slope 0 ± 0.15": between(
-                found["still"].value, -0.15, 0.15
-            ),
-            "plain, arbitrary teacher: median RMD² stays within 20% of 9.3e-2 for every N >= 10": between(
-                worst, 0.8 * 9.3e-2, 1.2 * 9.3e-2
-            ),
-            "float32 leaves E^G by its rounding, float64 does not: median W2² of DA and FA above 1e-18 in float32": (
-                bool(numbers["float32"] > 1e-18) and bool(numbers["float64"] < 1e-24)
-            ),
+            "C of W2² = C s / B, at the smallest step": slowest,
+            **{f"median RMD², vanilla, {teacher} teacher, n = {n}": rmd2 for (teacher, n), rmd2 in plain},
+            **{f"largest gap between DA, FA and EA, any teacher, n = {n}": gap for n, gap in gaps},
+            **{f"float32, median W2² of {name}, WI teacher, n = {n}": off2 for (n, name), off2 in single},
         }
 
-    def _single(self, data) -> dict[str, float]:
-        """The smallest median W2² of DA and FA in float32 and the largest in float64, N >= 10, WI teacher."""
-        singles, sizes = np.array(sorted(self.single)), np.array(sorted(self.sizes))
-        first = np.median(data["single/off2"][..., 1:3], axis=0)[singles >= 10]
-        second = np.median(data["weak/off2"][..., 1:3], axis=0)[sizes >= 10]
-        return {"float32": float(first.min()), "float64": float(second.max())}
+    @panel(
+        "Distance to strong invariance",
+        "Squared relative distance to E^G after training from a strongly invariant start (0 is drawn at 1e-36). DA, FA "
+        "and EA stay at rounding, thirty orders below plain training, which stays near E^G as the step 50/n shrinks if "
+        "the teacher is equivariant and leaves it for good if not. At n = 5 the step is 10 and multiplies rounding.",
+        rows=TEACHERS,
+        size=(8.4, 6.4),
+        sharex=True,
+    )
+    def distance(self, axis, data, teacher):
+        shown = np.maximum(data.rmd2.sel(teacher=teacher), 1e-36)
+        last = "particles n" if teacher == TEACHERS[-1] else ""
+        boxes(axis, *series_of(shown, along="n", by="scheme"), xlabel=last, ylabel=r"$\mathrm{RMD}^2$")
+        axis.set(ylim=(1e-37, 2), title=f"{teacher} teacher")
+        if teacher == TEACHERS[0]:
+            legend_above(axis)
 
-    def figures(self, data):
-        numbers, found = {}, self.slopes(data)
-        for name, words in {**ESCAPES, "still": "particles N, at a fixed step"}.items():
-            fit = found[name]
-            numbers |= {f"escape, slope in {words}": fit.value, f"its 95% band, low ({name})": fit.low}
-            numbers |= {f"its 95% band, high ({name})": fit.high}
-        constant = np.median(data["escape/step"], axis=0)[-1] * self.batch / self.escape_steps[-1]
-        numbers["C of W2² = C s / B, at the smallest step"] = constant
-        for teacher in TEACHERS:
-            for order, n in enumerate(sorted(self.sizes)):
-                numbers[f"median RMD², vanilla, {teacher} teacher, N = {n}"] = np.median(
-                    data[f"{teacher}/rmd2"][:, order, 0]
-                )
-        for order, n in enumerate(sorted(self.sizes)):
-            worst = max(data[f"{teacher}/gaps"][:, order].max() for teacher in TEACHERS)
-            numbers[f"largest gap between DA, FA and EA, any teacher, N = {n}"] = worst
-        for order, n in enumerate(sorted(self.single)):
-            for i, name in enumerate(published.SCHEMES):
-                numbers[f"float32, median W2² of {name}, WI teacher, N = {n}"] = np.median(
-                    data["single/off2"][:, order, i]
-                )
-        return numbers
+    @panel(
+        "The escape law W2² = C s / B",
+        "Plain training with the WI teacher: W2² to E^G at flow time {escape_time:g}, median and 10–90% band of "
+        "{escape_repetitions} repetitions, with the fitted slope and its 95% bootstrap band. Minibatches push every "
+        "particle off E^G by a random walk of variance proportional to s/B.",
+        columns=3,
+        size=(9.6, 3.6),
+        sharey=True,
+    )
+    def escapes(self, axes, data):
+        for axis, (array, label) in zip(axes, AXES.items(), strict=True):
+            name, along, power = LAWS[array]
+            power_laws(axis, data[array], along=along, fits={}, power=power, xlabel=label)
+            axis.set_title(f"slope {data.fits[name].words}")
+        axes[0].set_ylabel(r"$W_2^2$ to $E^G$")
+        axes[1].set_xticks(self.escape_steps, [str(Fraction(s).limit_denominator(10_000)) for s in self.escape_steps])
 
-    def panels(self, data):
-        return [self._boxes(data), self._escapes(data), self._gaps(data), self._precision(data)]
+    @panel(
+        "One path, three algorithms",
+        "The largest difference between DA, FA and EA in any coordinate of any particle at eleven times of the run. "
+        "From n = 50 on, rounding; below, the step is so large that the dynamics multiplies rounding errors.",
+        size=(9.6, 3.8),
+    )
+    def one_path(self, axis, data):
+        sizes = data.gaps.labels("n")
+        for order, (teacher, gaps) in enumerate(data.gaps.max("pair").each("teacher")):
+            worst, look = np.maximum(gaps, 1e-18), {"color": colour(order), "marker": marker(order)}
+            axis.plot(sizes, worst.max("run"), label=f"{teacher} teacher, worst run", **look)
+            axis.plot(sizes, worst.median("run"), linestyle=(0, (2, 2)), label="its median run", **look)
+        axis.hlines(1e-12, SMALL_STEP, sizes[-1], color=INK, linewidth=1.2, label="bound claimed")
+        log_axes(axis, sizes, "particles n (the step is 50/n)", "largest gap")
+        legend(axis)
 
-    def _boxes(self, data):
-        def draw(figure):
-            from haarflow.runs.style import boxes, legend
+    @panel(
+        "float32 against float64",
+        "The same runs in both precisions, WI teacher (0 is drawn at 1e-36). In float32 DA and FA are off E^G by the "
+        "square of its rounding, and by far more where the step is large; restriction stays put in any precision.",
+        columns=("float32", "float64"),
+        size=(9.6, 3.6),
+        when=lambda self, data: max(self.single) in self.sizes,
+        sharey=True,
+    )
+    def precision(self, axis, data, precision):
+        n = max(self.single)
+        ends = data.single_off2 if precision == "float32" else data.off2.sel(teacher="weak")
+        named_boxes(axis, dict(np.maximum(ends.sel(n=n), 1e-36).each("scheme")))
+        axis.set(ylim=(1e-37, 10), title=f"{precision}, n = {n}")
+        if precision == "float32":
+            axis.set_ylabel(r"$W_2^2$ to $E^G$")
 
-            for place, teacher in enumerate(TEACHERS):
-                axis = figure.add_subplot(3, 1, place + 1)
-                values = np.maximum(data[f"{teacher}/rmd2"], 1e-36)
-                series = {name: values[..., i] for i, name in enumerate(published.SCHEMES)}
-                boxes(axis, sorted(self.sizes), series, xlabel="particles N" if place == 2 else "", ylabel="RMD²")
-                axis.set_ylim(1e-37, 2)
-                axis.set_title(f"{teacher} teacher")
-                if place == 0:
-                    legend(axis)
 
-        caption = (
-            "Squared relative distance to E^G after training from a strongly invariant start (0 is drawn at 1e-36). "
-            "DA, FA and EA stay at rounding, thirty orders below plain training, which stays near E^G as the step "
-            "50/N shrinks if the teacher is equivariant and leaves it for good if not. At N = 5 the step is 10 and "
-            "multiplies rounding."
-        )
-        return Panel("Distance to strong invariance", caption, draw, size=(8.4, 8.4))
-
-    def _escapes(self, data):
-        def draw(figure):
-            from haarflow.runs.style import reference, slopes
-
-            grids, powers = self._grids(), {"N": -1.0, "step": 1.0, "batch": -1.0}
-            for place, (name, label) in enumerate(ESCAPES.items()):
-                axis = figure.add_subplot(1, 3, place + 1)
-                values = data[f"escape/{name}"]
-                slopes(axis, grids[name], {"vanilla": values}, xlabel=label, ylabel="W2² to E^G" if place == 0 else "")
-                start = int(np.argmin(grids[name]))
-                reference(axis, grids[name], powers[name], float(np.median(values[:, start])))
-                axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0))
-
-        caption = (
-            f"Plain training with the WI teacher: W2² to E^G at flow time {self.escape_time:g}, median and 10–90% "
-            f"band of {self.escape_repetitions} repetitions, with the fitted slope and its 95% bootstrap band. "
-            "Minibatches push every particle off E^G by a random walk of variance proportional to s/B."
-        )
-        return Panel("The escape law W2² = C s / B", caption, draw, size=(9.6, 3.6))
-
-    def _gaps(self, data):
-        def draw(figure):
-            from haarflow.runs.style import INK, colour, legend, marker
-
-            axis = figure.add_subplot()
-            sizes = np.array(sorted(self.sizes), float)
-            for order, teacher in enumerate(TEACHERS):
-                worst = np.maximum(data[f"{teacher}/gaps"].max(axis=-1), 1e-18)
-                style = {"color": colour(teacher, order), "marker": marker(teacher, order)}
-                axis.plot(sizes, worst.max(axis=0), label=f"{teacher} teacher, worst run", **style)
-                axis.plot(sizes, np.median(worst, axis=0), linestyle=(0, (2, 2)), label="its median run", **style)
-            axis.hlines(1e-12, SMALL_STEP, sizes[-1], color=INK, linewidth=1.2, label="bound claimed")
-            axis.set(xscale="log", yscale="log", xlabel="particles N (the step is 50/N)", ylabel="largest gap")
-            axis.set_xticks(sizes, [f"{size:g}" for size in sizes])
-            axis.minorticks_off()
-            legend(axis)
-
-        caption = (
-            "The largest difference between DA, FA and EA in any coordinate of any particle at eleven times of the "
-            "run. From N = 50 on, rounding; below, the step is so large that the dynamics multiplies rounding "
-            "errors."
-        )
-        return Panel("One path, three algorithms", caption, draw, size=(9.6, 3.8))
-
-    def _precision(self, data):
-        def draw(figure):
-            from haarflow.runs.style import boxes, legend
-
-            kept = [i for i, n in enumerate(sorted(self.sizes)) if n in self.single]
-            if len(kept) != len(self.single):
-                return
-            for place, (words, values) in enumerate(
-                {"float32": data["single/off2"], "float64": data["weak/off2"][:, kept]}.items()
-            ):
-                axis = figure.add_subplot(1, 2, place + 1)
-                series = {name: np.maximum(values[..., i], 1e-36) for i, name in enumerate(published.SCHEMES)}
-                boxes(axis, sorted(self.single), series, xlabel="particles N", ylabel="W2² to E^G" if not place else "")
-                axis.set_ylim(1e-37, 10)
-                axis.set_title(words)
-            legend(figure.axes[-1])
-
-        caption = (
-            "The same runs in both precisions, WI teacher (0 is drawn at 1e-36). In float32 DA and FA are off E^G "
-            "by the square of its rounding, and by far more where the step is large; restriction stays put in any "
-            "precision."
-        )
-        return Panel("float32 against float64", caption, draw, size=(9.6, 3.6))
+def _small_step(n: int) -> bool:
+    return n >= SMALL_STEP
 
 
 def _atoms(cloud: Cloud):
     return cloud.atoms
 
 
-def _off2(cloud: Cloud):
-    return si_distance(cloud, published.PROJECTOR) ** 2
-
-
 @eqx.filter_jit
 @jax.vmap
 def _measure(cloud: Cloud):
-    return {
-        "off2": _off2(cloud),
-        "rmd2": si_rmd(cloud, published.PROJECTOR) ** 2,
-    }
+    """W2² and RMD² to E^G."""
+    return si_distance(cloud, published.PROJECTOR) ** 2, si_rmd(cloud, published.PROJECTOR) ** 2
 
 
 def cast(tree, dtype):
     """The same fields, schemes and clouds with every floating number in this precision."""
     return jax.tree.map(lambda leaf: leaf.astype(dtype) if eqx.is_inexact_array(leaf) else leaf, tree)
-
-
-def full_batch_distance(key, *, steps: int, n: int = 8) -> float:
-    """W2² to E^G after full-batch descent from E^G on orbit-closed data, labelled by an arbitrary teacher."""
-    keys = jax.random.split(key)
-    start = uniform(0.5 * jax.random.normal(keys[0], (n, 4))).project(published.PROJECTOR)
-    xs = published.inputs(keys[1], 10)
-    plain = Sample(xs, published.task("arbitrary", 10).batch(keys[1])[1])
-    data = close(plain, published.SWAP, published.SWAP)
-    field = Descend(Risk(published.UNIT, data, "square") + Penalty(2e-4))
-    end = flow(field, Euler(), start, key=key, dt=0.5, steps=steps).cloud
-    return float(si_distance(end, published.PROJECTOR)) ** 2

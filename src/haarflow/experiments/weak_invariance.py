@@ -8,14 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
-from haarflow.dynamics.schemes import Euler
 from haarflow.experiments import _published as published
-from haarflow.learning.data import Sample
-from haarflow.learning.risks import Penalty, Risk
-from haarflow.learning.symmetry import close
-from haarflow.measures.clouds import Cloud, uniform
+from haarflow.measures.clouds import Cloud
 from haarflow.measures.invariance import wi_bounds, wi_distance
 from haarflow.practice.compare import SCHEMES
 from haarflow.runs.experiment import (
@@ -252,14 +247,8 @@ def _compare(ends: dict[str, Cloud], target: Cloud, xs):
     return *(jnp.stack([column[what] for column in columns], 1) for what in columns[0]), coupled
 
 
-def pairing_error(key, *, steps: int, n: int = 8) -> float:
+def pairing_error(key, *, steps: int) -> float:
     """How far an orbit-closed cloud is from orbit-closed after full-batch descent on orbit-closed data."""
-    keys = jax.random.split(key)
-    half = uniform(0.5 * jax.random.normal(keys[0], (n, 4)))
-    xs = published.inputs(keys[1], 10)
-    plain = Sample(xs, published.task("arbitrary", 10).batch(keys[1])[1])
-    data = close(plain, published.SWAP, published.SWAP)
-    field = Descend(Risk(published.UNIT, data, "square") + Penalty(2e-4))
-    atoms = flow(field, Euler(), half.orbit(published.ACTION), key=key, dt=0.5, steps=steps).cloud.atoms
-    image = atoms[:n] @ jnp.asarray(published.ACTION.matrices()[1]).T
-    return float(jnp.abs(image - atoms[n:]).max())
+    end = published.closed_descent(key, lambda cloud: cloud.orbit(published.ACTION), steps=steps)
+    half, image = jnp.split(end.atoms, 2)
+    return float(jnp.abs(half @ jnp.asarray(published.ACTION.matrices()[1]).T - image).max())

@@ -18,7 +18,7 @@ from haarflow.errors import Refusal
 from haarflow.values import said
 
 
-def named(array: Any, *dims: str, **labels: Sequence[Any]) -> "Named":
+def named(array: Any, *dims: str, **labels: Iterable[Any]) -> "Named":
     """An array with a name for each of its axes, and labels for those whose places mean something.
 
     `named(errors, "run", "scheme", scheme=("DA", "FA"))` has the shape (runs, 2).
@@ -98,10 +98,15 @@ class Named(NDArrayOperatorsMixin):
             raise Refusal(f"The labels of {dim!r} are {', '.join(map(str, labels))}; got {said(wanted)}.")
         return labels.index(wanted)
 
-    def each(self, dim: str) -> Iterator[tuple[Any, "Named"]]:
-        """Every label of an axis with its part of the array."""
+    def each(self, dim: str, *more: str) -> Iterator[tuple[Any, "Named"]]:
+        """Every label of an axis with its part of the array; of several axes, every tuple of their labels."""
         for place, label in enumerate(self.labels(dim).tolist()):
-            yield label, self.isel(**{dim: place})
+            part = self.isel(**{dim: place})
+            if not more:
+                yield label, part
+                continue
+            for rest, inner in part.each(*more):
+                yield (label, *rest) if len(more) > 1 else (label, rest), inner
 
     def over(self, function: Callable[..., Any], *dims: str) -> "Named":
         """A function with an `axis` argument, such as np.ptp, taken over the named axes, or over all."""
