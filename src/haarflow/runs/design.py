@@ -6,7 +6,7 @@ arrays that come back: an axis for `teacher`, one for `n`, and the blocks of `ru
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -74,7 +74,7 @@ class Cells:
         return iter([*begins, *(cell for cell in cells if not any(cell is one for one in begins))])
 
 
-def over(**axes: Sequence[Any]) -> Cells:
+def over(**axes: Iterable[Any]) -> Cells:
     """A cell for every combination of these labels, which are words or numbers."""
     return Cells({name: tuple(labels) for name, labels in axes.items()})
 

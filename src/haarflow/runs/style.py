@@ -90,6 +90,14 @@ def _shade(series: str | int, order: int) -> str:
     return next((word for word in words if word in PALETTE), list(PALETTE)[order % len(PALETTE)])
 
 
+def ramp(series: str | int = "vanilla") -> Any:
+    """A colour map from nothing to one colour of the palette, through which the page shines, light or dark."""
+    from matplotlib.colors import LinearSegmentedColormap, to_rgb
+
+    shade = to_rgb(colour(series))
+    return LinearSegmentedColormap.from_list("ramp", [(*shade, 0.0), (*shade, 1.0)])
+
+
 def _painted(name: Any, order: int, colours: Sequence[str | int] | None) -> dict[str, str]:
     """Colour and marker of a series: as told by `colours`, a palette name or place for each series, or by its name."""
     series = str(name) if colours is None else colours[order]
@@ -123,10 +131,7 @@ def power_laws(
     `power` is a slope to compare with, drawn dashed below the lines.
     """
     sizes, series = series_of(array, along=along, by=by, over=over)
-    slopes(axis, sizes, series, fits=fits, centre=centre, colours=colours, xlabel=xlabel, ylabel=ylabel)
-    if power is not None:
-        begins = [CENTRES[centre](values, axis=0) for values in series.values()]
-        reference(axis, sizes, power, np.nanmin([line[~np.isnan(line)][0] for line in begins]) / 2)
+    slopes(axis, sizes, series, fits=fits, power=power, centre=centre, colours=colours, xlabel=xlabel, ylabel=ylabel)
 
 
 def slopes(
@@ -135,6 +140,7 @@ def slopes(
     series: Mapping[str, Any],
     *,
     fits: Mapping[str, Fit] | None = None,
+    power: float | None = None,
     centre: Centre = "median",
     colours: Sequence[str | int] | None = None,
     xlabel: str = "",
@@ -153,6 +159,9 @@ def slopes(
         label = f"{name}  {fit.words}".strip() if fit else name
         axis.plot(places, CENTRES[centre](values, axis=0), label=label, **look)
     log_axes(axis, sizes, xlabel, ylabel)
+    if power is not None:
+        edges = [np.quantile(np.atleast_2d(np.asarray(values, float)), 0.1, axis=0) for values in series.values()]
+        reference(axis, sizes, power, edges)
 
 
 def curves(
@@ -222,22 +231,30 @@ def boxes(
     log_axes(axis, sizes, xlabel, ylabel)
 
 
-def reference(axis: Any, sizes: Any, power: float, anchor: float, *, label: str | None = None) -> None:
-    """A dashed line of the given slope through (first size, anchor), with its slope written at its end."""
-    sizes = np.sort(np.asarray(sizes, float))
-    line = anchor * (sizes / sizes[0]) ** power
-    axis.plot(sizes, line, linestyle=DASHED, color=MUTED, linewidth=1.0)
+def reference(
+    axis: Any,
+    sizes: Any,
+    power: float,
+    lines: Any,
+    *,
+    side: Literal["below", "above"] = "below",
+    gap: float = 0.6,
+    label: str | None = None,
+) -> None:
+    """A dashed line of the given slope that lies beside `lines`, (k, sizes) or (sizes,), its slope written at its end.
+
+    It comes as near as the share `gap` to one of them and touches none; a number in their place is where it begins.
+    """
+    sizes, begin = np.asarray(sizes, float), np.asarray(lines, float)
+    shape = (sizes / sizes.min()) ** power
+    if begin.ndim:
+        begin = np.nanmin(begin / shape) * gap if side == "below" else np.nanmax(begin / shape) / gap
+    order = np.argsort(sizes)
+    ends, line = sizes[order], begin * shape[order]
+    axis.plot(ends, line, linestyle=DASHED, color=MUTED, linewidth=1.0)
     words = label if label is not None else f"slope {power:g}".replace("-", "−")
-    axis.annotate(
-        words,
-        (sizes[-1], line[-1]),
-        xytext=(-6, -3 if power < 0 else 3),
-        textcoords="offset points",
-        ha="right",
-        va="top" if power < 0 else "bottom",
-        fontsize=8,
-        color=MUTED,
-    )
+    place = {"xytext": (4, 0), "textcoords": "offset points", "ha": "left", "va": "center", "annotation_clip": False}
+    axis.annotate(words, (ends[-1], line[-1]), fontsize=8, color=MUTED, **place)
 
 
 def failures(axis: Any, names: Any, series: Mapping[str, Any], bound: float) -> None:
