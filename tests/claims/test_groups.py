@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from haarflow.experiments import groups
-from haarflow.experiments._training import STATEMENTS
 from haarflow.experiments.groups import Groups
+from haarflow.practice.training import STATEMENTS
 
 SMALL = {"atoms": 3, "samples": 3, "steps": 40, "circle": (16, 32, 64), "draws": 400}
 

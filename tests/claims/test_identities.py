@@ -23,29 +23,24 @@ SEEN = {
 }
 
 
-@pytest.mark.parametrize("case", cases())
-def test_the_identities_hold(case):
-    errors = Identities().errors(jax.random.key(0), cases()[case])
-    assert max(float(error) for error in errors.values()) < 1e-12
+@pytest.mark.parametrize("group", cases())
+def test_the_identities_hold(group):
+    assert Identities().errors(jax.random.key(0), group)["errors"].max() < 1e-12
 
 
 @pytest.mark.parametrize("fault", SEEN)
 def test_a_planted_fault_is_seen_by_its_verdicts_and_by_no_other(fault):
-    errors = Identities(fault=fault).errors(jax.random.key(0), cases()["C4 turns"])
-    seen = {name for name, error in errors.items() if float(error) > 1e-4}
-    held = {name for name, error in errors.items() if float(error) < 1e-12}
+    errors = dict(Identities(fault=fault).errors(jax.random.key(0), "C4 turns")["errors"].each("identity"))
+    seen = {name for name, error in errors.items() if error > 1e-4}
+    held = {name for name, error in errors.items() if error < 1e-12}
     assert seen | held == set(errors)
     assert seen == {name for name in errors if name.startswith(tuple(SEEN[fault]))}
 
 
-def test_the_record_judges_and_draws_itself():
-    from matplotlib.figure import Figure
-
-    experiment = Identities(atoms=3, samples=2)
-    key = jax.random.key(1)
-    pieces = {part: dict(experiment.run(key, part)) for part in ("C2 swap", "S3", "Prop 4")}
-    data = experiment.gather(pieces)
-    assert all(check.holds for check in experiment.verdict(data).values())
-    np.testing.assert_allclose(float(data["strong"]), 0.078165, atol=5e-7)
-    (panel,) = experiment.panels(data)
-    panel.draw(Figure())
+def test_the_record_judges_and_draws_itself(rehearse, monkeypatch):
+    few = {name: cases()[name] for name in ("C2 swap", "S3")}
+    monkeypatch.setattr("haarflow.experiments.identities.cases", lambda: few)
+    rehearsal = rehearse(Identities, jax.random.key(1), atoms=3, samples=2)
+    assert not rehearsal.lost()
+    np.testing.assert_allclose(rehearsal.shown()["Prop 4, best SI risk"], 0.078165, atol=5e-7)
+    assert rehearsal.data().errors.dims == ("group", "identity")

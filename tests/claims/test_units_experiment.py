@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from haarflow.experiments._training import STATEMENTS
 from haarflow.experiments.units import KEPT, LINEAR, MODELS, Units
+from haarflow.practice.training import STATEMENTS
 from haarflow.runs import style
 
 SMALL = {"atoms": 3, "samples": 3, "steps": 30, "sizes": (16, 32, 64), "repetitions": 6, "horizon": 3.0}

@@ -14,19 +14,18 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from haarflow.algebra.groups import Cyclic
 from haarflow.algebra.reps import natural
-from haarflow.dynamics.fields import Descend, Field, restrict
-from haarflow.dynamics.schemes import Euler, Noisy, Scheme
+from haarflow.dynamics.fields import Field
+from haarflow.dynamics.schemes import Scheme
 from haarflow.learning.data import Batch, Data, Stream, Teacher
-from haarflow.learning.risks import Penalty, Risk
-from haarflow.learning.symmetry import augment, average
+from haarflow.learning.symmetry import average
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.units import Dense, Unit, network
+from haarflow.practice.compare import SCHEMES, FourSchemes, four_schemes
 
 SWAP = natural(Cyclic(2))
 UNIT = Dense(2, 2, "sigmoid")
 ACTION = SWAP.hom(SWAP)
 PROJECTOR = ACTION.fixed_projector()
-SCHEMES = ("vanilla", "DA", "FA", "EA")
 SCALE = 4.0
 
 _ATOMS = 0.5 * np.array([(-1, 0, 0, 0.5), (0.5, 1, 0, 1), (-0.5, 0.3, 1, 0), (0, -1, -0.5, 1), (0.7, -0.7, 0.5, 0.7)])
@@ -52,42 +51,25 @@ def task(teacher: str, batch: int, *, atoms: int | None = None) -> Teacher:
     return Teacher(UNIT, cloud, batch, scale=SCALE)
 
 
-def fields(
-    data: Data,
-    tau: float,
-    *,
-    unit: Unit = UNIT,
-    on_x=SWAP,
-    on_y=SWAP,
-    projector: np.ndarray = PROJECTOR,
-    loss: str = "square",
-    exact: bool = True,
-) -> dict[str, Field]:
-    """The four schemes: plain, augmented, averaged, restricted. `exact` augments by the whole group at once."""
-    penalty = Penalty(2 * tau)
-    plain = Descend(Risk(unit, data, loss) + penalty)
-    return {
-        "vanilla": plain,
-        "DA": Descend(Risk(unit, augment(data, on_x, on_y, exact=exact), loss) + penalty),
-        "FA": Descend(Risk(average(unit, on_x, on_y), data, loss) + penalty),
-        "EA": restrict(plain, projector),
-    }
+def four(data: Data, tau: float, *, unit: Unit = UNIT, exact: bool = True) -> FourSchemes:
+    """The four schemes on the published task, with the published penalty tau |z|²."""
+    return four_schemes(unit, data, SWAP, SWAP, penalty=2 * tau, loss="square", exact=exact)
 
 
-def steppers(temperature: float, *, projected: bool, projector: np.ndarray = PROJECTOR) -> dict[str, Scheme]:
-    """Noisy SGD for each scheme; EA's noise is always the projection of the shared one."""
-    free = Noisy(Euler(), temperature)
-    held = Noisy(Euler(), temperature, projector=projector)
-    return {name: held if projected or name == "EA" else free for name in SCHEMES}
+def fields(data: Data, tau: float, *, unit: Unit = UNIT, exact: bool = True) -> dict[str, Field]:
+    """The old name of `four(...).fields`, until no experiment uses it."""
+    return four(data, tau, unit=unit, exact=exact).fields
 
 
-def starts(
-    key: PRNGKeyArray, n: int, *, strong: bool, deviation: float = 0.25, projector: np.ndarray = PROJECTOR
-) -> dict[str, Cloud]:
+def steppers(temperature: float, *, projected: bool) -> dict[str, Scheme]:
+    """The old name of `four(...).steppers`, until no experiment uses it."""
+    return FourSchemes({}, PROJECTOR).steppers(temperature, projected=projected)
+
+
+def starts(key: PRNGKeyArray, n: int, *, strong: bool, deviation: float = 0.25) -> dict[str, Cloud]:
     """Gaussian atoms (a WI law), or their projection (an SI law); EA always starts from the projection."""
-    weak = uniform(deviation * jax.random.normal(key, (n, len(projector))))
-    flat = weak.project(projector)
-    return {name: flat if strong or name == "EA" else weak for name in SCHEMES}
+    weak = uniform(deviation * jax.random.normal(key, (n, UNIT.dim)))
+    return FourSchemes({}, PROJECTOR).starts(weak, strong=strong)
 
 
 def drawn(keys: Key[Array, "r"], n: int, *, strong: bool, room: int = 0, deviation: float = 0.25) -> dict[str, Cloud]:

@@ -12,10 +12,9 @@ from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.oracles import Bowl, gaussian_flow, replicator
 from haarflow.dynamics.schemes import Euler, Noisy
-from haarflow.experiments._students import students, teacher
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Penalty, Risk
-from haarflow.learning.sphere import ReluRisk
+from haarflow.learning.sphere import ReluRisk, relu_students, relu_teacher
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.units import Bump
@@ -233,8 +232,8 @@ class BirthDeathDynamics(Experiment):
         """The exact risk of ReLU students over time, for every scheme, from the same starts."""
         draw = generator(jax.random.fold_in(key, 1))
         signs = np.where(np.arange(self.units) % 2, -1.0, 1.0)
-        risk = ReluRisk(teacher(draw, np.sqrt(self.units) * signs, self.d))
-        starts = students(draw, self.lessons, self.width, self.d)
+        risk = ReluRisk(relu_teacher(draw, np.sqrt(self.units) * signs, self.d))
+        starts = relu_students(draw, self.lessons, self.width, self.d)
         jumping, rate = BirthDeath(Euler()), self._growth(self.rate)
         schemes = dict(zip(LESSON, (Euler(), Euler(), jumping, jumping), strict=True))
         fields = {name: Descend(risk, growth=None if name == "plain descent" else rate) for name in LESSON}

@@ -20,9 +20,17 @@ from haarflow.dynamics.oracles import (
     quadratic_sampling,
 )
 from haarflow.dynamics.schemes import Adaptive, Euler
-from haarflow.experiments._students import smooth_starts, students, teacher, unit_vectors
 from haarflow.learning.risks import Functional, Penalty
-from haarflow.learning.sphere import ReluLimit, ReluRisk, known_and_rest, relu_kernel
+from haarflow.learning.sphere import (
+    ReluLimit,
+    ReluRisk,
+    known_and_rest,
+    relu_kernel,
+    relu_students,
+    relu_teacher,
+    smooth_students,
+    unit_vectors,
+)
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
 from haarflow.runs.experiment import Count, Experiment, Horizon, Panel, Positive, Step, below, between
@@ -159,7 +167,7 @@ class Clt(Experiment):
 
     def _lesson(self, key) -> tuple[Cloud, np.ndarray]:
         """The teacher, and an orthonormal frame (d, 2) of its directions."""
-        lesson = teacher(generator(jax.random.fold_in(key, 1)), np.array([2.0, 2.0]), self.d)
+        lesson = relu_teacher(generator(jax.random.fold_in(key, 1)), np.array([2.0, 2.0]), self.d)
         return lesson, np.linalg.qr(np.asarray(lesson.atoms[:, 1:]).T)[0]
 
     def students(self, key) -> dict[str, np.ndarray]:
@@ -167,10 +175,10 @@ class Clt(Experiment):
         lesson, frame = self._lesson(key)
         risk = ReluLimit(uniform(np.column_stack([lesson.atoms[:, 0], lesson.atoms[:, 1:] @ frame])), self.d, nodes=5)
         draw = generator(jax.random.fold_in(key, 2))
-        limits = self._train(key, risk, np.stack([smooth_starts(draw, self.pairs, self.d) for _ in range(2)]))
+        limits = self._train(key, risk, np.stack([smooth_students(draw, self.pairs, self.d) for _ in range(2)]))
         runs = []
         for place, n in enumerate(self.widths):
-            starts = students(generator(jax.random.fold_in(key, 1000 + n)), self.runs, n, self.d)
+            starts = relu_students(generator(jax.random.fold_in(key, 1000 + n)), self.runs, n, self.d)
             runs.append(self._train(key, ReluRisk(lesson), starts))
             tell((place + 1) / len(self.widths))
         found = {"times": np.linspace(0, self.horizon, limits["regularised"].shape[1])}

@@ -11,13 +11,13 @@ from pydantic import Field
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
-from haarflow.experiments._students import neuron
 from haarflow.learning.data import Sample
 from haarflow.learning.optima import optimum
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.sphere import ReluRisk, relu_distance, relu_split
 from haarflow.measures.clouds import Cloud, stack, uniform
 from haarflow.measures.distances import generator
+from haarflow.models.neurons import Neuron
 from haarflow.runs.experiment import Count, Experiment, Panel, Positive, above, below, stream
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import slope
@@ -39,7 +39,7 @@ def _neurons(outputs: np.ndarray, ways: np.ndarray) -> np.ndarray:
     return np.concatenate([np.sign(outputs)[:, None] * size, size * ways], axis=1)
 
 
-UNIT = neuron(2)
+UNIT = Neuron(2)
 TRUTH = uniform(_neurons(np.array([5.0, -4.0, 4.0, -3.0]), _ways([3, 17, 30, 46])))
 NORM = 4.0  # of the truth: the mean of |a||w|
 ATOMS = np.concatenate(

@@ -15,15 +15,15 @@ from haarflow.algebra.reps import natural
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
-from haarflow.experiments import _training as training
-from haarflow.experiments._identities import Case, case, errors
-from haarflow.experiments._units import gate
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator, w2
 from haarflow.measures.invariance import circle_correction
+from haarflow.models.neurons import Gate
 from haarflow.models.units import Dense, Perceptron, Quadratic, Unit, network
+from haarflow.practice import training
+from haarflow.practice.testing import Case, case, check_identities
 from haarflow.runs.experiment import Count, Experiment, Panel, above, below, between
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import slope
@@ -37,8 +37,8 @@ def finite_cases() -> dict[str, Case]:
     """The finite groups under test."""
     turn, square, three, five, signs = Rotations(4), Dihedral(4), Symmetric(3), Symmetric(5), Signs(3)
     return {
-        "C4": case(turn, gate(2), on_y=natural(turn)),
-        "D4": case(square, gate(2), on_y=natural(square)),
+        "C4": case(turn, Gate(2), on_y=natural(turn)),
+        "D4": case(square, Gate(2), on_y=natural(square)),
         "S3": case(three, Dense(3, 3, "sigmoid"), on_y=natural(three)),
         "S5": case(five, Dense(5, 5, "tanh"), on_y=natural(five)),
         "signs": case(signs, Dense(3, 3, "tanh"), on_y=natural(signs)),
@@ -106,13 +106,16 @@ class Groups(Experiment):
 
     def statements(self, key, name: str) -> dict[str, np.ndarray]:
         """The identities and the trainings of one group."""
-        trained = self._infinite(name, gate(SPACES[name])) if name in SPACES else finite_cases()[name]
+        trained = self._infinite(name, Gate(SPACES[name])) if name in SPACES else finite_cases()[name]
         tested = self._infinite(name, Quadratic(SPACES[name])) if name in SPACES else trained
         missing = "unclosed data" if self.fault == "unclosed data" else "none"
-        found = errors(key, tested, atoms=self.atoms, samples=self.samples, fault=missing)
+        options = {"elements": tested.elements, "atoms": self.atoms, "samples": self.samples, "fault": missing}
+        found = check_identities(key, tested.unit, tested.on_x, tested.on_y, **options)
         task = training.unit_task(trained.unit, trained.on_x, trained.on_y, trained.elements)
         size = training.Size(steps=self.steps)
-        paths = training.train(key, task, size, closed=self.fault != "unclosed data")
+        paths = training.train(
+            key, task, size, closed=self.fault != "unclosed data", progress=lambda share: tell(0.9 * share)
+        )
         worst = max(found, key=lambda identity: found[identity])
         return {
             "identities": np.array(list(found.values())),
@@ -133,7 +136,7 @@ class Groups(Experiment):
         d = SPACES[name]
         rotations = np.asarray(_haar(SpecialOrthogonal(d), key, self.draws + 8), float)
         shifts, found = rotations[self.draws :], {}
-        for kind, unit in (("polynomial", Quadratic(d)), ("gate", gate(d))):
+        for kind, unit in (("polynomial", Quadratic(d)), ("gate", Gate(d))):
             tested = self._infinite(name, unit)
             assert tested.elements is not None
             draw = generator(key)
@@ -159,7 +162,7 @@ class Groups(Experiment):
     def _decay(self, key) -> np.ndarray:
         """The error of n equispaced rotations against many more, for n = 2, 3, ... (polynomial, gate)."""
         rows = []
-        for unit in (Quadratic(2), gate(2)):
+        for unit in (Quadratic(2), Gate(2)):
             draw = generator(key)
             cloud = uniform(draw.normal(size=(self.atoms, unit.dim)))
             xs = jnp.asarray(draw.normal(size=(self.samples, 2)))
@@ -172,7 +175,7 @@ class Groups(Experiment):
 
     def circle_distances(self, key) -> dict[str, np.ndarray]:
         """Trained clouds closed under n rotations: the certified distance to SO(2)-invariance, and a finer orbit."""
-        group, unit = SpecialOrthogonal(2), gate(2)
+        group, unit = SpecialOrthogonal(2), Gate(2)
         on = natural(group)
         action = unit.action(on, on)
         draw = generator(key)
@@ -198,7 +201,7 @@ class Groups(Experiment):
         """SO(3), free training of both units from icosahedral starts on icosahedral data: invariance at Haar draws."""
         found = {}
         rotations = np.asarray(_haar(SpecialOrthogonal(3), key, 64), float)
-        for kind, unit in (("polynomial", Quadratic(3)), ("gate", gate(3))):
+        for kind, unit in (("polynomial", Quadratic(3)), ("gate", Gate(3))):
             tested = self._infinite("SO(3)", unit)
             task = training.unit_task(unit, tested.on_x, tested.on_y, tested.elements)
             draw = generator(key)

@@ -12,10 +12,9 @@ from pydantic import Field
 from haarflow.dynamics.fields import Descend, restrict
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler, Heun
-from haarflow.experiments._students import neuron, one_neuron, unit_vectors
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
-from haarflow.learning.sphere import relu_distance
+from haarflow.learning.sphere import one_neuron, relu_distance, unit_vectors
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.kernels import (
@@ -28,6 +27,7 @@ from haarflow.models.kernels import (
     relu_tangent,
     tangent_kernel,
 )
+from haarflow.models.neurons import Neuron
 from haarflow.models.units import Dense
 from haarflow.runs.experiment import Count, Experiment, Horizon, Panel, Positive, above, below, between, stream
 from haarflow.runs.progress import tell
@@ -109,7 +109,7 @@ class LazyActive(Experiment):
         draw = generator(jax.random.fold_in(key, 1))
         sample, new = _sample(draw, self.n, self.d), np.sqrt(self.d) * unit_vectors(draw, (200, self.d))
         starts = uniform(np.stack([_start(generator(stream(key, "start", m, r)), m, self.d) for r in range(self.runs)]))
-        unit, fields, clouds = neuron(self.d), {}, {}
+        unit, fields, clouds = Neuron(self.d), {}, {}
         tangent = Linearised(unit)
         for name, gamma in SCALES.items():
             scale = m ** (1 - gamma)
@@ -141,7 +141,7 @@ class LazyActive(Experiment):
 
     def _kernel_says(self, cloud: Cloud, sample: Sample, new: np.ndarray) -> np.ndarray:
         """What regression with the tangent kernel of a start says on new inputs, at the horizon."""
-        unit = neuron(self.d)
+        unit = Neuron(self.d)
         gram, cross = _tangents(unit, cloud, sample.xs, jnp.asarray(new))
         if self.fault == "frozen outputs":
             hidden = np.maximum(np.asarray(sample.xs) @ np.asarray(cloud.atoms[:, 1:]).T, 0)
@@ -153,7 +153,7 @@ class LazyActive(Experiment):
     def learning(self, key, d: int) -> dict[str, np.ndarray]:
         """Exact test errors after training on d^1.5 samples, (students, 2): lazy and mean-field; and of the kernel."""
         draw = generator(jax.random.fold_in(key, d))
-        sample, unit = _sample(draw, round(d**1.5), d), neuron(d)
+        sample, unit = _sample(draw, round(d**1.5), d), Neuron(d)
         rows = []
         for place, m in enumerate(self.students):
             fields = {

@@ -14,15 +14,15 @@ from haarflow.algebra.reps import Rep, natural, trivial
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
-from haarflow.experiments._identities import Case, case
-from haarflow.experiments._units import permuted_hidden
 from haarflow.learning.data import Sample
 from haarflow.learning.optima import optimum
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.symmetry import average, close, symmetrise
 from haarflow.measures.clouds import Cloud, stack, uniform
 from haarflow.measures.distances import generator
+from haarflow.models.neurons import permuted_hidden
 from haarflow.models.units import Custom, Dense, Perceptron, Unit, network
+from haarflow.practice.testing import Case, case
 from haarflow.runs.experiment import Count, Experiment, NonNegative, Panel, above, below, between
 from haarflow.runs.progress import tell
 

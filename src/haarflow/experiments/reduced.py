@@ -16,13 +16,13 @@ from haarflow.dynamics.limits import Pairwise
 from haarflow.dynamics.reduced import best_norm, radial_risk, reduced_risk, reduced_start
 from haarflow.dynamics.schemes import Adaptive, Euler, Heun
 from haarflow.experiments import _reduced as panels
-from haarflow.experiments._students import neuron, one_neuron, unit_vectors
 from haarflow.learning.data import Teacher, TwoGaussians
 from haarflow.learning.optima import optimum
 from haarflow.learning.risks import LOSSES, Penalty, Risk
-from haarflow.learning.sphere import ReluRisk, known_and_rest
+from haarflow.learning.sphere import ReluRisk, known_and_rest, one_neuron, unit_vectors
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
+from haarflow.models.neurons import Neuron
 from haarflow.models.units import Dense, network
 from haarflow.runs.experiment import Count, Experiment, Horizon, Positive, Step, below, between
 from haarflow.runs.progress import tell
@@ -158,7 +158,7 @@ class Reduced(Experiment):
         masses = np.stack([np.where(np.arange(most) < m, 1 / m, 0.0) for m in self.neurons])
         weights = np.repeat(masses, self.runs, axis=0)
         lesson = one_neuron(d)
-        risk = Risk(neuron(d), Teacher(neuron(d), lesson, 1))
+        risk = Risk(Neuron(d), Teacher(Neuron(d), lesson, 1))
         dt = self.rate / d
         path = flow(
             Descend(risk),

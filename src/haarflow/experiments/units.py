@@ -14,16 +14,16 @@ from haarflow.algebra.reps import natural
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
-from haarflow.experiments import _training as training
-from haarflow.experiments._identities import QUICK_TO_COMPILE
-from haarflow.experiments._units import permuted_hidden
 from haarflow.learning.data import Sample
 from haarflow.learning.deep import Deep, average_network
 from haarflow.learning.risks import Penalty
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
+from haarflow.models.neurons import permuted_hidden
 from haarflow.models.residual import Residual
 from haarflow.models.units import Dense, TwoLayer, Unit, network
+from haarflow.practice import training
+from haarflow.practice.testing import QUICK_TO_COMPILE
 from haarflow.runs.experiment import Count, Experiment, Panel, Positive, above, below, between
 from haarflow.runs.progress import tell
 from haarflow.runs.statistics import slope
@@ -111,7 +111,7 @@ class Units(Experiment):
         risks = task.risk(Sample(xs, ys)), task.risk(closed), task.averaged(Sample(xs, ys))
         found = _identities(made.network, average_network(made.network, ON, ON), risks, cloud, jnp.asarray(xs), images)
         size = training.Size(steps=self.steps, horizon=self.horizon)
-        paths = training.train(key, task, size, closed=self.fault == "none")
+        paths = training.train(key, task, size, closed=self.fault == "none", progress=lambda share: tell(0.9 * share))
         return {name: np.asarray(value) for name, value in found.items()} | training.statements(task, paths)
 
     @property

@@ -1,31 +1,48 @@
 """Training from a weakly invariant start: which schemes stay invariant, and how fast in the number of particles."""
 
-from typing import Annotated, ClassVar, Literal
+from itertools import product
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pydantic import Field
 
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
 from haarflow.experiments import _published as published
-from haarflow.learning.data import Sample, Teacher
+from haarflow.learning.data import Sample
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.symmetry import close
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.invariance import wi_bounds, wi_distance
-from haarflow.runs.experiment import Count, Experiment, Horizon, NonNegative, Panel, Positive, below, between
-from haarflow.runs.progress import tell
-from haarflow.runs.statistics import Slope, slope
+from haarflow.practice.compare import SCHEMES
+from haarflow.runs.experiment import (
+    Count,
+    Experiment,
+    Horizon,
+    NonNegative,
+    Positive,
+    Sizes,
+    below,
+    blocks,
+    in_turns,
+    joined,
+    named,
+    once,
+    over,
+    panel,
+    power_law,
+)
+from haarflow.runs.style import boxes, legend, power_laws, series_of
 
 TEACHERS = ("arbitrary", "weak")
 FITTED = 100  # slopes are fitted from this many particles on: below, a step of alpha / N is not small
 _TEST = 2**31  # the stream of the inputs on which functions are compared, apart from those of the repetitions
 TRANSPORTED = 10  # transport distances are solved for so many repetitions, as published
 PAIRS = ("DA–FA", "DA–vanilla")
+TALL = (8.4, 6.4)
 
 
 class WeakInvariance(Experiment):
@@ -53,7 +70,7 @@ class WeakInvariance(Experiment):
     tour_included: ClassVar[bool] = True
     seconds: ClassVar[float] = 81.0
 
-    sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (100, 500, 1000)
+    sizes: Sizes = (100, 500, 1000)
     repetitions: Count = 60
     alpha: Positive = 50.0
     tau: NonNegative = 1e-4
@@ -68,234 +85,171 @@ class WeakInvariance(Experiment):
     def full(cls):
         return cls(sizes=(5, 10, 50, 100, 500, 1000, 5000), repetitions=10, horizon=20.0, exact_up_to=1000)
 
-    def parts(self):
-        runs = []
-        for n in sorted(self.sizes, reverse=True):
-            block = max(1, min(self.repetitions, int(10_000 / (n * self.horizon))))
-            blocks = [(r, min(r + block, self.repetitions)) for r in range(0, self.repetitions, block)]
-            runs += [f"{teacher} N={n} runs {a}-{b - 1}" for a, b in blocks for teacher in TEACHERS]
-        # Every size once before the rest: its program is compiled by one worker, and then found by the other.
-        begins = [part for part in runs if part.startswith(TEACHERS[0]) and " runs 0-" in part]
-        return [*begins, *(part for part in runs if part not in begins), "closed"]
+    def design(self):
+        runs = blocks("run", self.repetitions, size=lambda n, **_: 10_000 / (n * self.horizon))
+        yield self.train, (over(teacher=TEACHERS, n=sorted(self.sizes)) * runs).largest_first("n")
+        yield self.pairing, once()
 
-    def run(self, key, part):
-        if part == "closed":
-            return {"pairing": np.asarray(pairing_error(key, steps=4000))}
-        teacher, size, _, span = part.split()
-        first, last = map(int, span.split("-"))
-        return self.train(key, teacher, int(size[2:]), range(first, last + 1))
-
-    def train(self, key, teacher: str, n: int, repetitions: range) -> dict[str, np.ndarray]:
-        """Train the four schemes in one program, and measure where they end: arrays (repetitions, schemes)."""
-        at_once = max(1, 1000 // n)  # so many runs fit the cache together
+    def train(self, key, teacher, n, run):
+        """Train the four schemes in one program, and measure where they end."""
         task = published.task(teacher, self.batch, atoms=10)  # both teachers share a program
+        four = published.four(task, self.tau, exact=self.augmentation == "exact")
         xs = published.inputs(jax.random.fold_in(key, _TEST), self.inputs)
-        rows = []
-        for first in range(0, len(repetitions), at_once):
-            some = repetitions[first : first + at_once]
-            ends = self._ends(key, task, n, some)
-            rows.append(_compare(ends, task.cloud, xs) | self._distances(ends, n, some))
-            tell((first + len(some)) / len(repetitions))
-        return {what: np.concatenate([np.asarray(row[what]) for row in rows]) for what in rows[0]}
+        found = []
+        for some in in_turns(run, 1000 / n):  # so many runs fit the cache together
+            keys = jnp.stack([jax.random.fold_in(key, r) for r in some])
+            start = published.drawn(keys, n, strong=False)
+            options = {"key": keys, "dt": self.alpha / n, "steps": round(self.horizon * n), "progress": False}
+            paths = flow(four.fields, four.steppers(self.temperature), start, **options)
+            ends = {name: path.cloud for name, path in paths.items()}
+            *errors, coupled = _compare(ends, task.cloud, xs)
+            gaps = dict(zip(("asymmetry", "to_teacher", "to_ideal"), errors, strict=True))
+            found.append(
+                {what: named(gap, "run", "scheme", run=some, scheme=SCHEMES) for what, gap in gaps.items()}
+                | {"coupled": named(coupled, "run", "pair", run=some, pair=PAIRS), "rmd2": self._rmd2(ends, n, some)}
+            )
+        return joined(found, "run")
 
-    def _ends(self, key, task: Teacher, n: int, repetitions: range) -> dict[str, Cloud]:
-        keys = jnp.stack([jax.random.fold_in(key, r) for r in repetitions])
-        paths = flow(
-            published.fields(task, self.tau, exact=self.augmentation == "exact"),
-            published.steppers(self.temperature, projected=False),
-            published.drawn(keys, n, strong=False),
-            key=keys,
-            dt=self.alpha / n,
-            steps=round(self.horizon * n),
-            progress=False,
-        )
-        return {name: path.cloud for name, path in paths.items()}
+    def _rmd2(self, ends, n, run):
+        """RMD² to WI of the first repetitions, between two bounds: equal where the transport was solved exactly."""
+        first = [r for r in run if r < TRANSPORTED]
+        rows = [[self._bracket(ends[name], run.index(r), n) for name in SCHEMES] for r in first]
+        labels = {"run": first, "scheme": SCHEMES, "end": ("lower", "upper")}
+        return named(np.array(rows).reshape(-1, len(SCHEMES), 2), *labels, **labels)
 
-    def _distances(self, ends, n: int, repetitions: range) -> dict[str, np.ndarray]:
-        """RMD² to WI of the first runs, as (lower, upper): equal where the transport was solved exactly."""
-        brackets = [
-            [self._bracket(jax.tree.map(lambda leaf, i=i: leaf[i], ends[name]), n) for name in published.SCHEMES]
-            for i, r in enumerate(repetitions)
-            if r < TRANSPORTED
-        ]
-        return {"rmd2": np.array(brackets).reshape(-1, len(published.SCHEMES), 2)}
-
-    def _bracket(self, cloud, n: int) -> tuple[float, float]:
+    def _bracket(self, clouds, place, n):
+        cloud = jax.tree.map(lambda leaf: leaf[place], clouds)
         scale = 4 * float(cloud.second_moment())
         if n <= self.exact_up_to:
-            exact = wi_distance(cloud, published.ACTION) ** 2 / scale
-            return exact, exact
+            return (wi_distance(cloud, published.ACTION) ** 2 / scale,) * 2
         bounds = wi_bounds(jax.random.key(0), cloud, published.ACTION)
         return bounds.lower**2 / scale, bounds.upper**2 / scale
 
-    def gather(self, pieces):
-        data = {"pairing": pieces.pop("closed")["pairing"]}
-        for teacher in TEACHERS:
-            for what in ("asymmetry", "teacher", "ideal", "coupled", "rmd2"):
-                data[f"{teacher}/{what}"] = np.stack(
-                    [published.rows(pieces, teacher, n, what) for n in sorted(self.sizes)], axis=1
-                )
-        return data
+    def pairing(self, key):
+        """Theorem 3 without noise: an orbit-closed start and orbit-closed data."""
+        return {"pairing": pairing_error(key, steps=4000)}
 
-    def slopes(self, data) -> dict[str, Slope]:
-        """The fitted log-log slopes in N that the verdicts judge, each with its band."""
-        return {name: slope(sizes, values, centre="mean") for name, (sizes, values) in self._series(data).items()}
+    def fits(self, data):
+        def law(array):
+            return power_law(array, along="n", since=FITTED, centre="mean")
 
-    def _fitted(self):
-        """The sizes in order, and which of them the slopes use."""
-        sizes = np.array(sorted(self.sizes))
-        return sizes, sizes >= FITTED if (sizes >= FITTED).sum() > 1 else sizes > 0
-
-    def _series(self, data):
-        sizes, kept = self._fitted()
-        wanted = {
-            f"|f − Qf|², {scheme}, {teacher} teacher": data[f"{teacher}/asymmetry"][..., i]
-            for teacher in TEACHERS
-            for i, scheme in enumerate(published.SCHEMES[:3])
+        asymmetry = {
+            _name(scheme, teacher): law(data.asymmetry.sel(teacher=teacher, scheme=scheme))
+            for teacher, scheme in product(TEACHERS, SCHEMES[:3])
         }
-        wanted |= {
-            f"coupled |{pair}|², {teacher} teacher": data[f"{teacher}/coupled"][..., i]
-            for teacher in TEACHERS
-            for i, pair in enumerate(PAIRS)
+        coupled = {
+            _coupled(pair, teacher): law(data.coupled.sel(teacher=teacher, pair=pair))
+            for teacher, pair in product(TEACHERS, PAIRS)
         }
-        return {name: (sizes[kept], values[:, kept]) for name, values in wanted.items()}
+        return asymmetry | coupled
 
-    def verdict(self, data):
-        found = {name: fit.value for name, fit in self.slopes(data).items()}
-        claims = {}
+    def claims(self, data):
         for teacher in TEACHERS:
             for scheme in ("DA", "FA"):
-                name = f"|f − Qf|², {scheme}, {teacher} teacher"
-                claims[f"{name}: slope in N between −1.3 and −0.8"] = between(found[name], -1.3, -0.8)
-            name = f"coupled |DA–FA|², {teacher} teacher"
-            claims[f"{name}: slope in N below −0.9"] = below(found[name], -0.9)
-        name = "|f − Qf|², vanilla, weak teacher"
-        claims[f"{name}: slope in N between −1.3 and −0.8"] = between(found[name], -1.3, -0.8)
-        name = "|f − Qf|², vanilla, arbitrary teacher"
-        claims[f"{name}: flat, |slope| below 0.1"] = between(found[name], -0.1, 0.1)
-        worst = max(data[f"{teacher}/asymmetry"][..., 3].max() for teacher in TEACHERS)
-        claims["EA is equivariant at every N: |f − Qf|² below 1e-24"] = below(worst, 1e-24)
-        claims["Thm 3: orbit-closed start and data, pairing error below 1e-12 after 4000 full-batch steps"] = below(
-            data["pairing"], 1e-12
-        )
-        return claims
+                yield data.fits[_name(scheme, teacher)].between(-1.3, -0.8)
+            yield data.fits[_coupled("DA–FA", teacher)].below(-0.9)
+        yield data.fits[_name("vanilla", "weak")].between(-1.3, -0.8)
+        yield data.fits[_name("vanilla", "arbitrary")].between(-0.1, 0.1)
+        worst = data.asymmetry.sel(scheme="EA").max()
+        yield below("EA is equivariant at every n: |f − Qf|²", worst, 1e-24)
+        yield below("Thm 3: pairing error after 4000 full-batch steps, closed start and data,", data.pairing, 1e-12)
 
-    def figures(self, data):
-        largest = max(self.sizes)
-        numbers = {}
-        for name, fit in self.slopes(data).items():
-            numbers |= {f"slope, {name}": fit.value, f"slope, {name}, low": fit.low, f"slope, {name}, high": fit.high}
-        for teacher in TEACHERS:
-            for i, scheme in enumerate(published.SCHEMES):
-                for what, words in (
-                    ("asymmetry", "|f − Qf|²"),
-                    ("teacher", "|f − f*|²"),
-                    ("ideal", "|f − Qf*|²"),
-                ):
-                    numbers[f"median {words} at N = {largest}, {scheme}, {teacher} teacher"] = np.median(
-                        data[f"{teacher}/{what}"][:, -1, i]
-                    )
-        return numbers | {"pairing error after 4000 steps": data["pairing"]}
+    def numbers(self, data):
+        words, found = {"asymmetry": "|f − Qf|²", "to_teacher": "|f − f*|²", "to_ideal": "|f − Qf*|²"}, {}
+        for what, teacher, scheme in product(words, TEACHERS, SCHEMES):
+            gaps = data[what].isel(n=-1).sel(teacher=teacher, scheme=scheme)
+            found[f"median {words[what]} at n = {max(self.sizes)}, {scheme}, {teacher} teacher"] = gaps.median()
+        return found
 
-    def panels(self, data):
-        return [
-            self._asymmetry_panel(data),
-            self._boxes_panel(
-                data,
-                "rmd2",
-                "Distance to weak invariance",
-                "squared relative distance",
-                "RMD² between the trained cloud and its symmetrisation, by exact transport up to "
-                f"N = {self.exact_up_to} and by its certified upper bound beyond. Transport between samples falls "
-                "slowly in N even for invariant laws; the function-space panel shows the 1/N law.",
-            ),
-            self._boxes_panel(
-                data,
-                "teacher",
-                "Distance to the teacher",
-                r"$|f - f_*|^2$",
-                "Every scheme but EA can follow an equivariant teacher; only plain training follows an arbitrary one.",
-            ),
-            self._boxes_panel(
-                data,
-                "ideal",
-                "Distance to the symmetrised teacher",
-                r"$|f - Qf_*|^2$",
-                "DA and FA learn the symmetrised teacher, whichever teacher they see.",
-            ),
-            self._coupled_panel(data),
-        ]
+    @panel(
+        "How far from equivariant after training",
+        f"Mean over {{repetitions}} repetitions with a 10–90% band, from n = {FITTED} on. EA is equivariant to "
+        "rounding and has no place on this scale.",
+        rows=TEACHERS,
+        size=TALL,
+    )
+    def asymmetry(self, axis, data, teacher):
+        shown = data.asymmetry.sel(teacher=teacher, scheme=SCHEMES[:3], n=self._fitted)
+        fits = {scheme: data.fits[_name(scheme, teacher)] for scheme in SCHEMES[:3]}
+        labels = {"xlabel": "particles n", "ylabel": r"$|f - Qf|^2$"}
+        power_laws(axis, shown, along="n", by="scheme", fits=fits, power=-1, centre="mean", **labels)
+        self._finish(axis, teacher)
 
-    def _asymmetry_panel(self, data):
-        def draw(figure):
-            from haarflow.runs.style import legend, reference, slopes
+    @panel(
+        "Distance to weak invariance",
+        "RMD² between the trained cloud and its symmetrisation, by exact transport up to n = {exact_up_to} and by its "
+        "certified upper bound beyond. Transport between samples falls slowly in n even for invariant laws; the "
+        "function-space panel shows the 1/n law.",
+        rows=TEACHERS,
+        size=TALL,
+    )
+    def distance(self, axis, data, teacher):
+        self._boxes(axis, data.rmd2.sel(end="upper"), teacher, "squared relative distance")
 
-            sizes, kept = self._fitted()
-            for place, teacher in enumerate(TEACHERS):
-                axis = figure.add_subplot(2, 1, place + 1)
-                series = {s: data[f"{teacher}/asymmetry"][:, kept, i] for i, s in enumerate(published.SCHEMES[:3])}
-                slopes(axis, sizes[kept], series, xlabel="particles N", ylabel=r"$|f - Qf|^2$", centre="mean")
-                reference(axis, sizes[kept], -1.0, float(np.mean(series["DA"][:, 0])))
-                axis.set_title(f"{teacher} teacher")
-                legend(axis)
+    @panel(
+        "Distance to the teacher",
+        "Every scheme but EA can follow an equivariant teacher; only plain training follows an arbitrary one.",
+        rows=TEACHERS,
+        size=TALL,
+    )
+    def to_teacher(self, axis, data, teacher):
+        self._boxes(axis, data.to_teacher, teacher, r"$|f - f_*|^2$")
 
-        caption = (
-            f"Mean over {self.repetitions} repetitions with a 10–90% band, from N = {FITTED} on. EA is equivariant "
-            "to rounding and has no place on this scale."
-        )
-        return Panel("How far from equivariant after training", caption, draw, size=(8.4, 6.4))
+    @panel(
+        "Distance to the symmetrised teacher",
+        "DA and FA learn the symmetrised teacher, whichever teacher they see.",
+        rows=TEACHERS,
+        size=TALL,
+    )
+    def to_ideal(self, axis, data, teacher):
+        self._boxes(axis, data.to_ideal, teacher, r"$|f - Qf_*|^2$")
 
-    def _boxes_panel(self, data, what: str, title: str, ylabel: str, caption: str):
-        def draw(figure):
-            from haarflow.runs.style import boxes, legend
+    @panel(
+        "DA against FA, particle by particle",
+        "Particles with the same index start together and see the same data and noise. DA and FA stay together ever "
+        "closer as n grows (Theorem 4); DA and plain training part for good under an arbitrary teacher.",
+        columns=TEACHERS,
+        size=(9.6, 4.0),
+        sharey=True,
+    )
+    def coupled(self, axis, data, teacher):
+        shown = data.coupled.sel(teacher=teacher, n=self._fitted)
+        fits = {pair: data.fits[_coupled(pair, teacher)] for pair in PAIRS}
+        options = {"fits": fits, "power": -1, "centre": "mean", "colours": ("FA", "vanilla")}
+        power_laws(axis, shown, along="n", by="pair", xlabel="particles n", ylabel="mean squared distance", **options)
+        axis.set_title(f"{teacher} teacher")
+        axis.legend(loc="lower left")
 
-            sizes = sorted(self.sizes)
-            for place, teacher in enumerate(TEACHERS):
-                axis = figure.add_subplot(2, 1, place + 1)
-                values = data[f"{teacher}/{what}"]
-                values = values[..., 1] if values.ndim == 4 else values
-                shown = [i for i in range(4) if values[..., i].max() > 1e-20]
-                boxes(
-                    axis,
-                    sizes,
-                    {published.SCHEMES[i]: values[..., i] for i in shown},
-                    xlabel="particles N",
-                    ylabel=ylabel,
-                )
-                axis.set_title(f"{teacher} teacher")
-                legend(axis)
+    def _fitted(self, n):
+        """Whether the slopes use this size: all of them, when there are fewer than two large ones."""
+        return n >= FITTED or sum(size >= FITTED for size in self.sizes) < 2
 
-        return Panel(title, caption, draw, size=(8.4, 6.4))
+    def _boxes(self, axis, array, teacher, ylabel):
+        seen = array.sel(teacher=teacher)
+        seen = seen.sel(scheme=[name for name, part in seen.each("scheme") if part.max() > 1e-20])
+        boxes(axis, *series_of(seen, along="n", by="scheme"), xlabel="particles n", ylabel=ylabel)
+        self._finish(axis, teacher)
 
-    def _coupled_panel(self, data):
-        def draw(figure):
-            from haarflow.runs.style import legend, reference, slopes
+    def _finish(self, axis, teacher):
+        axis.set_title(f"{teacher} teacher")
+        legend(axis)
 
-            sizes, kept = self._fitted()
-            axis = figure.add_subplot()
-            series = {
-                f"{pair}, {teacher} teacher": data[f"{teacher}/coupled"][:, kept, i]
-                for teacher in TEACHERS
-                for i, pair in enumerate(PAIRS)
-            }
-            slopes(axis, sizes[kept], series, xlabel="particles N", ylabel="mean squared distance", centre="mean")
-            reference(axis, sizes[kept], -1.0, float(np.mean(next(iter(series.values()))[:, 0])))
-            legend(axis)
 
-        caption = (
-            "Particles with the same index start together and see the same data and noise. DA and FA stay together "
-            "ever closer as N grows (Theorem 4); DA and plain training part for good under an arbitrary teacher."
-        )
-        return Panel("DA against FA, particle by particle", caption, draw, size=(9.6, 4.0))
+def _name(scheme: str, teacher: str) -> str:
+    return f"|f − Qf|², {scheme}, {teacher} teacher"
+
+
+def _coupled(pair: str, teacher: str) -> str:
+    return f"coupled |{pair}|², {teacher} teacher"
 
 
 @eqx.filter_jit
-def _compare(ends: dict[str, Cloud], target: Cloud, xs) -> dict[str, jax.Array]:
-    """The errors of every scheme (repetitions, schemes), and the distance of coupled schemes (repetitions, pairs)."""
-    columns = [jax.vmap(lambda cloud: published.errors(cloud, target, xs))(ends[name]) for name in published.SCHEMES]
-    found = {what: jnp.stack([column[what] for column in columns], 1) for what in columns[0]}
+def _compare(ends: dict[str, Cloud], target: Cloud, xs):
+    """The three errors of every scheme (runs, schemes), and the distance of coupled schemes (runs, pairs)."""
+    columns = [jax.vmap(lambda cloud: published.errors(cloud, target, xs))(ends[name]) for name in SCHEMES]
     gaps = [ends["DA"].atoms - ends[other].atoms for other in ("FA", "vanilla")]
-    return found | {"coupled": jnp.stack([jnp.mean(jnp.sum(gap**2, -1), -1) for gap in gaps], 1)}
+    coupled = jnp.stack([jnp.mean(jnp.sum(gap**2, -1), -1) for gap in gaps], 1)
+    return *(jnp.stack([column[what] for column in columns], 1) for what in columns[0]), coupled
 
 
 def pairing_error(key, *, steps: int, n: int = 8) -> float:

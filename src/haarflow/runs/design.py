@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from haarflow.errors import Refusal
-from haarflow.runs.named import Data, Named, described, restored
+from haarflow.runs.named import Data, Named, concatenated, described, restored
 from haarflow.values import said
 
 
@@ -202,11 +202,9 @@ def _joined(name: str, cells: Cells, found: list[tuple[dict[str, Any], Named | N
 
 def _in_a_row(cut: str | None, arrays: list[Named]) -> Named | None:
     """The blocks of one cell in a row; an array without the blocks' axis is that of the first block."""
-    if not arrays or cut not in arrays[0].dims:
+    if not arrays or cut is None or cut not in arrays[0].dims:
         return arrays[0] if arrays else None
-    labels = [label for array in arrays for label in array.coords[cut]]
-    values = np.concatenate([array.values for array in arrays], axis=arrays[0].axis(cut))
-    return Named(values, arrays[0].dims, {**arrays[0].coords, cut: labels})
+    return concatenated(arrays, cut)
 
 
 def _labels(name: str, arrays: list[Named]) -> dict[str, list[Any]]:

@@ -14,8 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from haarflow.runs.catalogue import fault_sentence, named_after, read_docstring
 from haarflow.runs.claims import Check, Claim, above, below, between, holds
 from haarflow.runs.design import Cells, blocks, once, over
-from haarflow.runs.named import Data, Named, named
+from haarflow.runs.named import Data, Named, joined, named
 from haarflow.runs.panels import Panel, drawn, film, panel
+from haarflow.runs.progress import in_turns, tell
 from haarflow.runs.statistics import Fit, power_law, slope
 
 __all__ = [
@@ -40,6 +41,8 @@ __all__ = [
     "blocks",
     "film",
     "holds",
+    "in_turns",
+    "joined",
     "named",
     "once",
     "over",
@@ -47,6 +50,7 @@ __all__ = [
     "power_law",
     "slope",
     "stream",
+    "tell",
 ]
 
 
@@ -89,7 +93,7 @@ class Experiment(BaseModel):
     faults: ClassVar[Mapping[str, str]] = {}  # mistakes that the field `fault` plants, and what each of them does
 
     if TYPE_CHECKING:
-        fault: str = "none"  # a field of those experiments that declare faults
+        fault: Any = "none"  # a field of those experiments that declare faults
 
     def __init_subclass__(cls, **options: Any):
         """Name the experiment after its file, and make the field `fault` of the faults it declares."""
@@ -128,8 +132,8 @@ class Experiment(BaseModel):
         """
         yield self.run, once()
 
-    def run(self, key: Any) -> Mapping[str, Any]:
-        """The named arrays of an experiment that is one part."""
+    def run(self, *key: Any, **more: Any) -> Mapping[str, Any]:
+        """`run(key)`: the named arrays of an experiment that is one part."""
         raise NotImplementedError(f"The experiment {self.name} must define run(self, key), or a design(self).")
 
     def fits(self, data: Data) -> Mapping[str, Fit]:

@@ -7,7 +7,7 @@ them on. NumPy's functions work: `np.log(a)` and `a - b` keep the names (b is li
 """
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -239,6 +239,21 @@ class Data(Mapping[str, Any]):
     def __len__(self) -> int:
         """How many."""
         return len(self._arrays)
+
+
+def concatenated(arrays: Sequence[Named], dim: str) -> Named:
+    """Arrays one after the other along an axis; its labels too, where all have some."""
+    first = arrays[0]
+    coords = {name: labels for name, labels in first.coords.items() if name != dim}
+    if all(dim in array.coords for array in arrays):
+        coords[dim] = tuple(label for array in arrays for label in array.coords[dim])
+    return Named(np.concatenate([array.values for array in arrays], axis=first.axis(dim)), first.dims, coords)
+
+
+def joined(pieces: Iterable[Mapping[str, Named]], dim: str) -> dict[str, Named]:
+    """Dictionaries of named arrays one after the other along an axis, array by array."""
+    rows = list(pieces)
+    return {name: concatenated([row[name] for row in rows], dim) for name in rows[0]}
 
 
 def described(array: Named) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 _listener: Callable[[float, str], None] | None = None
@@ -17,6 +17,14 @@ def tell(fraction: Any, text: str = "") -> None:
     if _listener is not None and (now - _last >= PAUSE or fraction >= 1):
         _last = now
         _listener(min(max(float(fraction), 0.0), 1.0), text)
+
+
+def in_turns(places: Any, at_once: float) -> Iterator[Any]:
+    """The places some at a time, at least one, and how far they are is told: so many runs as fit the cache together."""
+    size = max(1, int(at_once))
+    for first in range(0, len(places), size):
+        yield places[first : first + size]
+        tell((first + size) / len(places))
 
 
 def listen(listener: Callable[[float, str], None] | None) -> None:

@@ -40,15 +40,15 @@ class Fit:
         """The same fit under a name of its own."""
         return replace(self, name=name)
 
-    def between(self, low: float, high: float) -> Claim:
+    def between(self, low: Any, high: Any) -> Claim:
         """The claim that the slope lies between two bounds."""
         return between(self._sentence, self.value, low, high)
 
-    def below(self, bound: float) -> Claim:
+    def below(self, bound: Any) -> Claim:
         """The claim that the slope lies below a bound."""
         return below(self._sentence, self.value, bound)
 
-    def above(self, bound: float) -> Claim:
+    def above(self, bound: Any) -> Claim:
         """The claim that the slope lies above a bound."""
         return above(self._sentence, self.value, bound)
 

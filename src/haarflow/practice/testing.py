@@ -1,19 +1,22 @@
-"""The exact identities of a group, a unit and random data: how large the failure of each is.
+"""Do the laws of a symmetry hold for a unit and a group of your own? How large the failure of each is.
 
-The cloud and the data are drawn and moved by NumPy, and everything is measured in one compiled call: a case costs
-one compilation. An infinite group is given by finitely many `elements` that make a subgroup of it.
+`check_identities` measures the exact identities behind the three ways to use a symmetry. The cloud and the data are
+drawn and moved by NumPy, and everything is measured in one compiled call: a case costs one compilation. In float64 a
+failure above 1e-12 means that the unit's action or the group is not what it claims to be. An infinite group is given by
+finitely many `elements` that make a subgroup of it. `training.py` has the same for statements about training.
 """
 
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.algebra.kinds import Group
 from haarflow.algebra.reps import Rep, natural, trivial
+from haarflow.doors import Count, door
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
 from haarflow.learning.symmetry import Averaged
@@ -21,33 +24,76 @@ from haarflow.measures.clouds import Cloud, action_matrices
 from haarflow.measures.distances import generator, w2
 from haarflow.models.units import Unit, network
 
-FAULTS = ("none", "no inverse", "half orbit", "one-sided action", "unclosed data")
+Fault = Literal["none", "no inverse", "half orbit", "one-sided action", "unclosed data"]
 
 # The identities are exact whatever the compiler does, and their programs run once: spend nothing on speed.
 QUICK_TO_COMPILE = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 class Case(NamedTuple):
-    """A group, how it acts on inputs and outputs, and a unit that is jointly equivariant."""
+    """A unit, how a group acts on its inputs and outputs, and the elements that stand for an infinite group."""
 
     on_x: Rep
     on_y: Rep
     unit: Unit
     elements: np.ndarray | None = None
 
-    def matrices(self, rep: Rep) -> Float[np.ndarray, "g k k"]:
-        """A representation at every element of the group, or at those that stand for it."""
-        return action_matrices(rep, rep.dim, elements=self.elements)
 
-
-def case(group: Group, unit: Unit, on_x: Rep | None = None, on_y: Rep | None = None, elements=None) -> Case:
+def case(
+    group: Group,
+    unit: Unit,
+    on_x: Rep | None = None,
+    on_y: Rep | None = None,
+    elements: np.ndarray | None = None,
+) -> Case:
     """A case whose inputs are moved naturally, and whose outputs stay, unless told otherwise."""
     on_x = natural(group) if on_x is None else on_x
     return Case(on_x, trivial(group, unit.outputs) if on_y is None else on_y, unit, elements)
 
 
-class Setting(eqx.Module):
-    """One group's case with its random cloud and data, and the planted fault if any."""
+@door
+def check_identities(
+    key: PRNGKeyArray,
+    unit: Unit,
+    on_x: Rep,
+    on_y: Rep,
+    *,
+    elements: Any = None,
+    atoms: Count = 7,
+    samples: Count = 5,
+    fault: Fault = "none",
+) -> dict[str, float]:
+    """How far each exact identity of a unit under a group fails, by its name; `fault` plants a mistake to see it fail.
+
+    `hf.check_identities(key, hf.Dense(2, 2), swap, swap)` has eleven numbers near 1e-16.
+    """
+    action, draw = unit.action(on_x, on_y), generator(key)
+    weights = draw.exponential(size=atoms)
+    cloud = Cloud(draw.normal(size=(atoms, unit.dim)), weights / weights.sum())
+    xs, ys = draw.normal(size=(samples, unit.inputs)), draw.normal(size=(samples, unit.outputs))
+    into, out = matrices(on_x, elements), matrices(on_y, elements)
+    one_sided = unit.joint(on_x, trivial(on_x.group, unit.outputs)) if fault == "one-sided action" else action
+    images = matrices(one_sided, elements)
+    closed = moved(into, xs), moved(out, ys)
+    if fault == "unclosed data":
+        closed = closed[0][:-1], closed[1][:-1]
+    kept = images[:-1] if fault == "half orbit" else images
+    orbit = Cloud(moved(kept, np.asarray(cloud.atoms)), np.tile(weights / weights.sum(), len(kept)) / len(kept))
+    averaged = Averaged(unit, jnp.asarray(into), jnp.asarray(out.swapaxes(1, 2) if fault == "no inverse" else out))
+    projector = action.fixed_projector()
+    arrays = jnp.asarray(images), jnp.asarray(projector)
+    setting = _Setting(unit, averaged, *arrays, Sample(xs, ys), Sample(*closed), cloud, orbit)
+    found = _measured(setting, *_functions(draw, closed[0], into, out))
+    strong = cloud.project(projector)
+    off = np.asarray(cloud.atoms) - np.asarray(strong.atoms)
+    gap = abs(np.sqrt(np.asarray(cloud.weights) @ np.sum(off**2, axis=1)) - w2(cloud, strong))
+    return {name: float(value) for name, value in found.items()} | {
+        "SI distance: |z − Pz| is the transport to P # mu": float(gap)
+    }
+
+
+class _Setting(eqx.Module):
+    """A case with its random cloud and data."""
 
     unit: Unit
     averaged: Averaged
@@ -64,39 +110,13 @@ class Setting(eqx.Module):
         return Risk(self.unit, self.sample), Risk(self.unit, self.closed), Risk(self.averaged, self.sample)
 
 
-def errors(key: Key[Array, ""], case: Case, *, atoms: int, samples: int, fault: str = "none") -> dict[str, float]:
-    """The size of the failure of every identity, on a random weighted cloud and a random sample."""
-    on_x, on_y, unit, _ = case
-    action = unit.action(on_x, on_y)
-    draw = generator(key)
-    weights = draw.exponential(size=atoms)
-    cloud = Cloud(draw.normal(size=(atoms, unit.dim)), weights / weights.sum())
-    xs, ys = draw.normal(size=(samples, unit.inputs)), draw.normal(size=(samples, unit.outputs))
-    into, out = case.matrices(on_x), case.matrices(on_y)
-    images = case.matrices(_faulty_action(unit, on_x) if fault == "one-sided action" else action)
-    closed = _moved(into, xs), _moved(out, ys)
-    if fault == "unclosed data":
-        closed = closed[0][:-1], closed[1][:-1]
-    kept = images[:-1] if fault == "half orbit" else images
-    orbit = Cloud(_moved(kept, np.asarray(cloud.atoms)), np.tile(weights / weights.sum(), len(kept)) / len(kept))
-    averaged = Averaged(unit, jnp.asarray(into), jnp.asarray(out.swapaxes(1, 2) if fault == "no inverse" else out))
-    projector = action.fixed_projector()
-    arrays = jnp.asarray(images), jnp.asarray(projector)
-    setting = Setting(unit, averaged, *arrays, Sample(xs, ys), Sample(*closed), cloud, orbit)
-    found = _measured(setting, *_functions(draw, closed[0], into, out))
-    strong = cloud.project(projector)
-    off = np.asarray(cloud.atoms) - np.asarray(strong.atoms)
-    gap = abs(np.sqrt(np.asarray(cloud.weights) @ np.sum(off**2, axis=1)) - w2(cloud, strong))
-    return {name: float(value) for name, value in found.items()} | {
-        "SI distance: |z − Pz| is the transport to P # mu": float(gap)
-    }
+def matrices(rep: Rep, elements: np.ndarray | None) -> Float[np.ndarray, "g k k"]:
+    """A representation at every element of the group, or at those that stand for it."""
+    return action_matrices(rep, rep.dim, elements=elements)
 
 
-def _faulty_action(unit: Unit, on_x: Rep) -> Rep:
-    return unit.joint(on_x, trivial(on_x.group, unit.outputs))
-
-
-def _moved(table: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def moved(table: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Every row moved by every matrix, element by element of the group: (g · n, k)."""
     return np.einsum("gij,nj->gni", table, rows).reshape(-1, rows.shape[1])
 
 
@@ -107,16 +127,16 @@ def _functions(draw: np.random.Generator, xs: np.ndarray, into: np.ndarray, out:
     def target(inputs):
         return np.sin(inputs @ mix) + np.exp(-(inputs[:, :1] ** 2))
 
-    turned = target(_moved(into, xs)).reshape(len(into), len(xs), -1)
+    turned = target(moved(into, xs)).reshape(len(into), len(xs), -1)
     return jnp.asarray(target(xs)), jnp.asarray(np.einsum("gji,gbj->bi", out, turned) / len(out))
 
 
 @eqx.filter_jit(compiler_options=QUICK_TO_COMPILE)  # pyright: ignore[reportCallIssue]
-def _measured(s: Setting, target, ideal) -> dict[str, Array]:
+def _measured(s: _Setting, target, ideal) -> dict[str, Array]:
     return _static(s, target, ideal) | _drifts(s)
 
 
-def _static(s: Setting, target, ideal) -> dict[str, Array]:
+def _static(s: _Setting, target, ideal) -> dict[str, Array]:
     """The identities of functions and risks."""
     plain, augmented, mean = s.risks
     risks, still = jax.vmap(lambda image: (plain(s.cloud.push(image)), augmented(s.cloud.push(image))))(s.images)
@@ -135,7 +155,7 @@ def _static(s: Setting, target, ideal) -> dict[str, Array]:
     }
 
 
-def _drifts(s: Setting) -> dict[str, Array]:
+def _drifts(s: _Setting) -> dict[str, Array]:
     """The identities of velocities, on the orbit of the cloud (WI) and on its projection (SI)."""
     _, augmented, mean = s.risks
     strong = s.cloud.push(s.projector)

@@ -1,17 +1,18 @@
 """The statements about training that hold for every group and model, measured in one compiled flow.
 
-Six lanes: plain descent on orbit-closed data from an orbit-closed start (WI) and from a fixed start (SI); and, from the
+Six runs: plain descent on orbit-closed data from an orbit-closed start (WI) and from a fixed start (SI); and, from the
 fixed start with shared minibatches and shared projected noise, plain, DA, FA and EA.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Float, PRNGKeyArray
 
 from haarflow.algebra.reps import Rep
+from haarflow.doors import Count, door
 from haarflow.dynamics.fields import Descend, restrict
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.paths import Path
@@ -19,10 +20,10 @@ from haarflow.dynamics.schemes import Euler, Noisy
 from haarflow.learning.data import Data, Sample
 from haarflow.learning.risks import Functional, Penalty, Risk
 from haarflow.learning.symmetry import augment, average
-from haarflow.measures.clouds import Cloud, action_matrices, uniform
+from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.units import Unit
-from haarflow.runs.progress import tell
+from haarflow.practice.testing import matrices, moved
 
 SCHEMES = ("plain", "DA", "FA", "EA")
 STATEMENTS = ("free training keeps WI", "closed data keep SI", "DA, FA and EA agree", "DA, FA and EA stay SI")
@@ -40,7 +41,7 @@ class Task(NamedTuple):
 
     def matrices(self, rep: Rep) -> Float[np.ndarray, "g k k"]:
         """A representation at every element of the group, or at those that stand for it."""
-        return action_matrices(rep, rep.dim, elements=self.elements)
+        return matrices(rep, self.elements)
 
 
 class Size(NamedTuple):
@@ -56,6 +57,20 @@ class Size(NamedTuple):
     temperature: float = 1e-4
 
 
+@door
+def check_training(
+    key: PRNGKeyArray, unit: Unit, on_x: Rep, on_y: Rep, *, elements: Any = None, steps: Count = 300
+) -> dict[str, float]:
+    """How far each statement about training fails for a unit under a group, over one flow of six runs.
+
+    Free training on orbit-closed data keeps weak invariance, and from a fixed start strong invariance; from a fixed
+    start, with shared minibatches and projected noise, DA, FA and EA are one and the same process.
+    """
+    task = unit_task(unit, on_x, on_y, elements)
+    found = statements(task, train(key, task, Size(steps=steps)))
+    return {name: float(found[name]) for name in STATEMENTS}
+
+
 def unit_task(unit: Unit, on_x: Rep, on_y: Rep, elements: np.ndarray | None = None) -> Task:
     """The task of a network that is the average of one unit."""
     mean = average(unit, on_x, on_y, elements=elements)
@@ -63,8 +78,8 @@ def unit_task(unit: Unit, on_x: Rep, on_y: Rep, elements: np.ndarray | None = No
     return Task(lambda data: Risk(unit, data), lambda data: Risk(mean, data), on_x, on_y, action, elements)
 
 
-def train(key: Key[Array, ""], task: Task, size: Size, *, closed: bool = True) -> dict[str, Path]:
-    """The six lanes; `closed=False` plants a fault: one image of one sample is lost."""
+def train(key: PRNGKeyArray, task: Task, size: Size, *, closed: bool = True, progress: Any = False) -> dict[str, Path]:
+    """Six runs: WI and SI on closed data; plain, DA, FA and EA from a fixed start. Not `closed`: one image is lost."""
     draw = generator(key)
     xs = draw.normal(size=(size.samples, task.on_x.dim))
     ys = draw.normal(size=(size.samples, task.on_y.dim))
@@ -94,7 +109,7 @@ def train(key: Key[Array, ""], task: Task, size: Size, *, closed: bool = True) -
         steps=size.steps,
         probes={"atoms": lambda cloud: cloud.atoms},
         every=max(1, size.steps // 10),
-        progress=lambda fraction: tell(0.9 * fraction),
+        progress=progress,
     )
 
 
@@ -127,12 +142,7 @@ def _distance(path: Path, off: np.ndarray) -> np.ndarray:
     return np.sqrt(np.mean(np.sum((path.probes["atoms"] @ off) ** 2, axis=-1), axis=-1))
 
 
-def closed_sample(task: Task, xs: np.ndarray, ys: np.ndarray, kept: slice) -> Sample:
+def closed_sample(task: Task, xs: np.ndarray, ys: np.ndarray, kept: slice = slice(None)) -> Sample:
     """Every pair and all its images, but for those that are not kept."""
     into, out = (moved(task.matrices(rep), rows)[kept] for rep, rows in ((task.on_x, xs), (task.on_y, ys)))
     return Sample(jnp.asarray(into), jnp.asarray(out))
-
-
-def moved(table: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Every row moved by every matrix, element by element of the group."""
-    return np.einsum("gij,nj->gni", table, rows).reshape(-1, rows.shape[1])
