@@ -1,13 +1,11 @@
-"""The energy's identities hold, and each planted mistake is seen by its own verdict."""
+"""The energy's identities hold, and each planted mistake is seen by its own claim."""
 
 import jax
 import pytest
 
-from haarflow.experiments.energy import Energy, units
+from haarflow.experiments import energy
 
-KEY = jax.random.key(1)
 SEEN = {
-    "none": set(),
     "printed lemma": {"static lemma: M draws", "static lemma by sampling: measured"},
     "double speed": {"dissipation identity"},
     "no growth": {"weak continuity equation, growth", "weak continuity equation, both"},
@@ -15,24 +13,21 @@ SEEN = {
 
 
 @pytest.fixture(scope="module")
-def rest():
-    experiment = Energy(cells=31)
-    return {part: dict(experiment.run(KEY, part)) for part in ("along a flow", "minimiser")}
+def rehearsal(rehearse):
+    """One unit stands for the five."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(energy, "UNITS", {"dense": energy.UNITS["dense"]})
+        small = {"atoms": 5, "samples": 4, "clouds": 2, "tests": 3, "cells": 31}
+        yield rehearse(energy.Energy, jax.random.key(1), **small)
+
+
+def test_the_claims_hold_and_the_record_draws_itself(rehearsal):
+    assert not rehearsal.lost()
+    assert rehearsal.shown()
 
 
 @pytest.mark.parametrize("fault", SEEN)
-def test_the_verdicts_hold_and_see_what_is_planted(fault, rest):
-    experiment = Energy(atoms=5, samples=4, clouds=2, tests=3, fault=fault)
-    data = experiment.gather({"dense": experiment.identities(KEY, units()["dense"]), **rest})
-    lost = {claim for claim, check in experiment.verdict(data).items() if not check.holds}
+def test_a_planted_mistake_is_seen(fault, rehearsal):
+    lost = rehearsal.lost(fault, ("identities",))
     assert all(claim.startswith(tuple(SEEN[fault])) for claim in lost)
     assert all(any(claim.startswith(seen) for claim in lost) for seen in SEEN[fault])
-
-
-def test_the_record_draws_itself(rest):
-    from matplotlib.figure import Figure
-
-    experiment = Energy(atoms=5, samples=4, clouds=2, tests=3)
-    data = experiment.gather({"dense": experiment.identities(KEY, units()["dense"]), **rest})
-    for panel in experiment.panels(data):
-        panel.draw(Figure())

@@ -163,7 +163,7 @@ class Named(NDArrayOperatorsMixin):
                     f"Arrays are combined label by label; got two lists of labels for {dim!r}. Use sel first."
                 )
         found = ufunc(*(one._spread(dims) if isinstance(one, Named) else one for one in inputs), **options)
-        return Named(found, dims, coords)
+        return Named(found, dims, coords) if dims or not np.ndim(found) else found  # plain - data.error.min()
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
         """Every other function of NumPy, on the values."""
