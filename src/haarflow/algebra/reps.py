@@ -44,6 +44,9 @@ class Rep(Constant):
     proven: ClassVar[bool] = False
     """True where products are kept by construction; every other representation is checked when made."""
 
+    __array_ufunc__: ClassVar[None] = None
+    """An array times a representation is no array of representations: it asks `__rmul__`, which refuses it."""
+
     @property
     @abc.abstractmethod
     def dim(self) -> int:
@@ -85,6 +88,7 @@ class Rep(Constant):
         """
         return _whole(self) if elements is None else self.acting(given_elements(self.group, elements)).merged()
 
+    @door
     def signed(self, g: Any) -> Signed | None:
         """Images p and signs s when rho(g) sends e_i to s_i e_{p(i)}; None otherwise."""
         found = self.acting(as_action(np.asarray(element(self.group, g))[None])).inverse
@@ -101,6 +105,7 @@ class Rep(Constant):
             raise Refusal(f"{self} does not permute the coordinates here. Write `rep(g)` for the matrix.")
         return found[0]
 
+    @door
     def character(self, g: Any) -> float:
         """The trace of rho(g)."""
         return float(self.acting(as_action(np.asarray(element(self.group, g))[None])).traces()[0])
