@@ -15,6 +15,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from haarflow.algebra.checks import affordable
 from haarflow.algebra.tables import static
 from haarflow.doors import Natural, door
 from haarflow.errors import Refusal
@@ -121,6 +122,7 @@ class Action(eqx.Module):
     @door
     def draw(self, key: PRNGKeyArray | Array, n: Natural) -> "Action":
         """n of the elements, independent and equally likely; the same key picks the same places in every Action."""
+        affordable(f"A table of {n} draws", f"an Action on R^{self.dim}", n, self.dim, instead="Draw fewer at once.")
         return self.chosen(jax.random.randint(key, (n,), 0, len(self)))
 
     def agrees(self, other: "Action", slack: float = 1e-9) -> bool:
@@ -153,7 +155,7 @@ class Action(eqx.Module):
         return ByMatrices(self.matrices() @ other.matrices())
 
     def _rows(self, owner: str, z: Any) -> Rows:
-        z = numbers(f"{owner}'s z", z, numpy=not isinstance(z, jax.Array) and is_plain(self), finite=False)
+        z = numbers(f"{owner}'s z", z, numpy=not isinstance(z, jax.Array) and is_plain(self))
         if z.shape[-1:] != (self.dim,):
             raise Refusal(
                 f"An Action on R^{self.dim} moves rows of {self.dim} numbers; got an array of shape {z.shape}. Write z "
@@ -238,7 +240,7 @@ class ByGather(Action):
     def one_by_one(self, z):
         index = _spread(self.index, z.ndim)
         if is_plain((self, z)):
-            return self._signed(np.take_along_axis(z, index, axis=-1))
+            return self._signed(np.take_along_axis(z, np.asarray(index), axis=-1))
         return self._signed(jnp.take_along_axis(z, jnp.asarray(index), axis=-1, mode="promise_in_bounds"))
 
     def chosen(self, places):

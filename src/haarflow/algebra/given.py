@@ -1,7 +1,7 @@
 """Representations that the user gives: by matrices, by a function of the element, or by moving points."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from haarflow.algebra.checks import fits, refuse_broken, whole
 from haarflow.algebra.fixed import signed_generators
 from haarflow.algebra.generated import Matrices
 from haarflow.algebra.groups import Cyclic, Dihedral, Rotations, SpecialOrthogonal, Symmetric
-from haarflow.algebra.kinds import Finite, Group, Matrix, finite
+from haarflow.algebra.kinds import Finite, Group, finite
 from haarflow.algebra.products import Product, lift
 from haarflow.algebra.proofs import cayley
 from haarflow.algebra.reps import Rep, natural, trivial
@@ -102,7 +102,7 @@ class Formula(Rep):
     def _plain(self, g: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "k k"]:
         return self._sized(numbers("A representation's rho(g)", self.function(g), numpy=True, finite=False))
 
-    def _sized(self, image: Matrix) -> Matrix:
+    def _sized(self, image: Any) -> Any:
         """The image itself, where it is a matrix k × k."""
         if np.shape(image) != (self.k, self.k):
             raise Refusal(
@@ -247,7 +247,8 @@ def _turned(group: Group, h: int, w: int) -> Rep:
     if group.dim != 2 or not isinstance(group, Finite) or np.any(group.generators() % 1):
         raise Refusal(
             f"An image is moved pixel by pixel by quarter turns and flips; got {group}. Write "
-            "`Rotations(4)`, `Rotations(2)`, `Dihedral(4)`, `Dihedral(2)` or `Dihedral(1)`."
+            "`Rotations(4)`, `Rotations(2)`, `Dihedral(4)`, `Dihedral(2)` or `Dihedral(1)`; or `Cyclic(h) * Cyclic(w)` "
+            "for the translations of an h × w image."
         )
     if h != w and np.any(group.generators()[:, 0, 1]):
         raise Refusal(f"Quarter turns move square images; got {h} × {w} under {group}. Crop or pad the image.")

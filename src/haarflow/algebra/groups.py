@@ -198,7 +198,7 @@ class Alternating(Finite):
     def draws(self, key, n):
         if self.n < 3:
             return ByGather(jnp.tile(jnp.arange(self.n, dtype=jnp.int32), (n, 1)))
-        drawn = Symmetric(self.n).draws(key, n).index
+        drawn = jnp.asarray(Symmetric(self.n).draws(key, n).index)
         swapped = drawn[:, jnp.array([1, 0, *range(2, self.n)])]
         return ByGather(jnp.where(_odd(drawn)[:, None], swapped, drawn))
 

@@ -94,7 +94,7 @@ class Group(Constant):
     def contains(self, moves: Action) -> bool:
         """Whether all of these, in NumPy and on R^d, are elements."""
         near = 1e2 * NEAR  # draws in single precision are welcome
-        return all(self.holds(moves.chosen(np.array([i])).matrices()[0], near) for i in range(len(moves)))
+        return all(self.holds(np.asarray(moves.chosen(np.array([i])).matrices()[0]), near) for i in range(len(moves)))
 
     def probes(self) -> Float[np.ndarray, "m d d"]:
         """A few elements on which representations are checked: generators, flows, and words in them."""
@@ -158,7 +158,7 @@ class Finite(Group):
             gaps = asked[:, None] != jnp.asarray(mine.gathers().codes())[None]
             return jnp.argmin(jnp.sum(gaps, axis=2), axis=1)
         if is_plain(moves):
-            return _nearest(_elements(self), moves.matrices())
+            return _nearest(_elements(self), np.asarray(moves.matrices()))
         asked = jnp.asarray(moves.matrices())
         gaps = jnp.asarray(self.elements(), asked.dtype)[None] - asked[:, None]
         return jnp.argmin(jnp.sum(gaps**2, axis=(2, 3)), axis=1)

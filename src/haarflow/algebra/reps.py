@@ -95,7 +95,8 @@ class Rep(Constant):
         if not found.permutes:
             return None
         gather = found.gathers()  # of the inverse, whose coordinate i is taken from where g sends it
-        return gather.index[0].astype(np.int64), np.ones(self.dim) if gather.signs is None else gather.signs[0] * 1.0
+        signs = np.ones(self.dim) if gather.signs is None else np.asarray(gather.signs[0], float)
+        return np.asarray(gather.index[0], np.int64), signs
 
     def permutation(self, g: Any) -> Int[np.ndarray, " k"]:
         """The images p of a rho(g) that sends e_i to e_{p(i)}."""

@@ -92,7 +92,7 @@ class Subspace(Domain):
                 f"A restricted field lives in R^{self.projector.dim}, where its projector acts; got a cloud in "
                 f"R^{vectors.shape[-1]}. Write the action on the unit's parameters, `unit.action(on_x, on_y)`."
             )
-        return self.projector.apply(vectors)
+        return jnp.asarray(self.projector.apply(vectors))
 
     @classmethod
     def examples(cls):

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from haarflow.dynamics import schemes
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.grids import Grid, fokker_planck, gibbs, relaxation_rate
-from haarflow.dynamics.schemes import Euler, Langevin
 from haarflow.experiments import _problems as problems
 from haarflow.experiments._problems import INPUTS, MOMENTS, TARGETS, UNIT
 from haarflow.learning.data import Sample
@@ -96,7 +96,7 @@ class Langevin(Experiment):
         """Noisy descent, with a probe recorded 64 times."""
         extra = self.tau * (1 / self.dt - 1) if self.fault == "printed decay" else 0.0
         field = Descend(self.energy() + Penalty(extra))
-        scheme = Langevin(Euler(), self.temperature / (2 if self.fault == "printed noise" else 1))
+        scheme = schemes.Langevin(schemes.Euler(), self.temperature / (2 if self.fault == "printed noise" else 1))
         steps = round(self.horizon / dt)
         options = {"dt": dt, "steps": steps, "every": max(1, steps // 64)}
         return flow(field, scheme, start, key=key, probes={"probe": probe}, progress=tell, **options), options
@@ -123,7 +123,7 @@ class Langevin(Experiment):
         path, options = self._train(starts, keys, 2 * self.dt, lambda cloud: network(UNIT, cloud, xs)[:, 0])
         grid = self.grid()
         limit = fokker_planck(self.energy(), grid, grid.normal(*START), temperature=self.temperature, **options)
-        features = np.asarray(UNIT.many(jnp.asarray(grid.centres), xs))[:, 0]
+        features = np.asarray(UNIT.batched(jnp.asarray(grid.centres), xs))[:, 0]
         gaps = path.probes["probe"] - (limit.weights @ features)[None]
         return {"chaos": named(np.mean(gaps**2, axis=-1), "run", "time", time=limit.times)}
 

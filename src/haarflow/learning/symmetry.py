@@ -39,7 +39,7 @@ class Augmented(Data):
         if self.actions is not None:
             return moved(self.actions[0], xs), moved(self.actions[1], ys)
         elements = self.on_x.group.draw(jax.random.fold_in(key, _ELEMENTS), len(xs))
-        return tuple(rep.acting(elements).merged().apply_each(rows) for rep, rows in ((self.on_x, xs), (self.on_y, ys)))
+        return _each(self.on_x.acting(elements), xs), _each(self.on_y.acting(elements), ys)
 
     def labelled(self, loss, outputs):
         data = self.data.labelled(loss, outputs)
@@ -71,14 +71,25 @@ class Augmented(Data):
         return [augment(plain, on_x, on_y), augment(plain, on_x, on_y, exact=True)]
 
 
+def _each(action: Action, vectors: Float[Array, "b k"]) -> Float[Array, "b k"]:
+    """Vector i moved by element i."""
+    return jnp.asarray(action.merged().apply_each(vectors))
+
+
 def moved(action: Action, vectors: Float[Array, "b k"]) -> Float[Array, "gb k"]:
-    """Every vector moved by every element, element by element of the group."""
-    return action.apply(vectors).reshape(-1, vectors.shape[1])
+    """Every vector moved by every element, element by element of the group; refused where that does not fit."""
+    if isinstance(vectors.shape[0], int):  # a symbol in `jax.export`
+        refuse_unless_affordable(
+            f"The orbits of {vectors.shape[0]} vectors in R^{action.dim} under {len(action)} elements",
+            float(len(action) * vectors.size * vectors.dtype.itemsize),
+            instead="Write augment(data, on_x, on_y), which draws elements, or fewer `elements` to average over.",
+        )
+    return jnp.asarray(action.apply(vectors)).reshape(-1, vectors.shape[1])
 
 
 def folded(action: Action, values: Float[Array, "gb c"]) -> Float[Array, "b c"]:
     """The mean over the group of `g⁻¹ f(g x)`, given f at every image, element by element of the group."""
-    return action.mean_back(values.reshape(len(action), -1, action.dim))
+    return jnp.asarray(action.mean_back(values.reshape(len(action), -1, action.dim)))
 
 
 @door
@@ -154,12 +165,13 @@ class Averaged(Wrapped):
         self.unit, self.on_x, self.on_y = unit, as_action(on_x), as_action(on_y)
 
     def __call__(self, theta, x):
-        return self.on_y.mean_back(jax.vmap(lambda image: self.unit(theta, image))(self.on_x.apply(x)))
+        outputs = jax.vmap(lambda image: self.unit(theta, image))(self.on_x.apply(x))
+        return jnp.asarray(self.on_y.mean_back(outputs))
 
     def batched(self, thetas, xs):
         everywhere = self.unit.batched(thetas, moved(self.on_x, xs))
         split = everywhere.reshape(*everywhere.shape[:2], len(self.on_x), -1)
-        return self.on_y.mean_back(split.transpose(2, 0, 3, 1)).swapaxes(1, 2)
+        return jnp.asarray(self.on_y.mean_back(split.transpose(2, 0, 3, 1))).swapaxes(1, 2)
 
     def weighted_sum(self, weights, thetas, xs):
         # The group acts on outputs after the sum over particles: on (b, c) numbers instead of (n, c, b).

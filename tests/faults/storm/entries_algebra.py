@@ -1,11 +1,12 @@
 """Right calls of what acts: groups, representations, and their methods."""
 
-from bend import FINE, array, count, function, group, key, rep
+from bend import FINE, LATE, array, choice, count, function, group, key, rep, thing
 from entry import Entry, made, of
 
 _SIZED = ["Cyclic", "Rotations", "Dihedral", "Symmetric", "Alternating", "Signs", "Hyperoctahedral", "Trivial"]
 _CIRCLES = ["Orthogonal", "SpecialOrthogonal"]
 _TURN = "np.array([[0.0, -1.0], [1.0, 0.0]])"
+_ROWS = "np.array([[0.5, 1.0], [2.0, -1.0]])"
 _SWAPPED = "np.array([[0.0, 1.0], [1.0, 0.0]])"
 
 ENTRIES = [
@@ -36,6 +37,8 @@ ENTRIES = [
     Entry("Group.haar", "hf.SpecialOrthogonal(3).haar({*})", {"key": key(), "n": count("2", least=0)}),
     Entry("Finite.haar", "hf.Dihedral(3).haar({*})", {"key": key(), "n": count("2", least=0)}),
     Entry("Symmetric.haar", "hf.Symmetric(3).haar({*})", {"key": key(), "n": count("2", least=0)}),
+    Entry("Group.draw", "hf.SpecialOrthogonal(3).draw({*}).matrices()", {"key": key(), "n": count("2", least=0)}),
+    Entry("Finite.draw", "hf.Symmetric(3).draw({*}).matrices()", {"key": key(), "n": count("2", least=0)}),
     Entry("Group.classes", "hf.SpecialOrthogonal(3).classes({*})", {"degree": count("2", least=0)}),
     Entry("Group.__mul__", "group * {other}", {"other": group("hf.Signs(1)")}),
     Entry("SpecialOrthogonal.grid", "hf.SpecialOrthogonal(2).grid({*})", {"n": count("4")}),
@@ -68,6 +71,25 @@ ENTRIES = [
             "group": group("hf.Dihedral(4)", finite=True).also("hf.Rotations(3)", "hf.Cyclic(3)"),
             "h": count("3"),
             "w": count("3"),
+            "channels": count("2", huge=LATE),
+        },
+    ),
+    Entry(
+        "image",
+        "hf.image({*}).apply(np.eye(5), np.arange(12.0))",
+        {
+            "group": choice('"translations"').also('"dihedral"', "hf.Cyclic(3) * hf.Cyclic(2)"),
+            "h": count("2").also("3"),
+            "w": count("3").also("2"),
+            "channels": count("2").also("3"),
+        },
+    ),
+    Entry(
+        "point_set",
+        "hf.point_set({*}).matrices()",
+        {
+            "group": group("hf.Symmetric(3)").also("hf.Signs(3)", "hf.Rotations(3)", "hf.SpecialOrthogonal(3)"),
+            "columns": count("2", huge=LATE),
         },
     ),
     Entry(
@@ -151,6 +173,31 @@ ENTRIES = [
         "Rep.project",
         "swap.project({*})",
         {"z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False, lead=True, empty=FINE)},
+    ),
+    Entry(
+        "Rep.action",
+        "swap.action({*}).matrices()",
+        {
+            "elements": array(f"np.array([{_SWAPPED}])", rows=False, whole=True, optional=True).also(
+                "np.ones((1, 2, 2))",
+                "hf.Symmetric(3).draw(0, 2)",
+                "hf.Signs(2).draw(0, 9)",
+                same=("swap.action().pick(1)",),
+            )
+        },
+    ),
+    Entry("Action.apply", "swap.action().apply({*})", {"z": array(_ROWS, rows=False, lead=True, empty=FINE)}),
+    Entry("Action.apply_each", "swap.action().apply_each({*})", {"z": array(_ROWS, lead=True)}),
+    Entry(
+        "Action.pick",
+        "swap.action().pick({*}).matrices()",
+        {"places": count("1", least=0, most=1, rows=True).also("[0, 2]", "[[0]]", "[0.5]", same=("[1]",))},
+    ),
+    Entry("Action.draw", "swap.action().draw({*}).matrices()", {"key": key(), "n": count("2", least=0)}),
+    Entry(
+        "Action.__matmul__",
+        "(swap.action() @ {other}).matrices()",
+        {"other": thing("swap.action()", "swap.action().pick(0)", "hf.natural(hf.Cyclic(3)).action().pick([0, 1])")},
     ),
     Entry("Rep.matrices", "swap.matrices()", {}),
     Entry("Rep.orbits", "swap.orbits()", {}),
