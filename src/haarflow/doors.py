@@ -5,7 +5,8 @@
 arguments of one call), a key takes both kinds of JAX keys and integer seeds, and a kind of the library takes its
 members. Everything else is refused in one sentence. Numbers become weakly typed JAX numbers where an array of no
 axes is asked for, so that 1, 1.0 and np.float32(1) are one compiled program. Values that are being traced pass, their
-shapes are checked. A rule beyond the type is written as `Annotated`, see `Count` and `Positive`.
+shapes are checked; a function that then needs their values refuses them. A rule beyond the type is written as
+`Annotated`, see `Count` and `Positive`.
 """
 
 import functools
@@ -22,7 +23,7 @@ from jax.core import Tracer
 from jaxtyping import AbstractArray, Array, Float
 
 from haarflow.errors import Refusal
-from haarflow.values import _as_numpy, keys, number, numbers, real, said, whole
+from haarflow.values import _as_numpy, keys, number, numbers, real, said, traced_refusal, whole
 
 T = TypeVar("T", bound=Callable)
 
@@ -110,9 +111,18 @@ def _guarded(function: Callable, owner: str, annotated: Any) -> Callable:
                     bound.arguments[name] = tuple(admit(place, one, hints[name]) for one in value)
                 elif parameter.kind is not parameter.VAR_KEYWORD:
                     bound.arguments[name] = admit(place, value, hints[name])
-        return function(*bound.args, **bound.kwargs)
+        try:
+            return function(*bound.args, **bound.kwargs)
+        except jax.errors.JAXTypeError as error:
+            if _traced((args, kwargs)):
+                raise traced_refusal(owner) from error
+            raise
 
     return checked
+
+
+def _traced(given: Any) -> bool:
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given))
 
 
 class Place(typing.NamedTuple):

@@ -59,7 +59,7 @@ def _keys(value: Any) -> Array | None:
 def number(owner: str, value: Any) -> Float[Array, ""]:
     """A finite real number as a weakly typed JAX number: of whatever type it was, the program is the same."""
     found = real(owner, value)
-    return found if isinstance(found, jax.Array) else jnp.asarray(found)
+    return found if isinstance(found, jax.Array) else jnp.asarray(_within_precision(owner, found))
 
 
 def real(owner: str, value: Any, *, infinite: bool = False) -> Any:
@@ -92,6 +92,8 @@ def whole(owner: str, value: Any, *, least: int | None = None) -> int:
     if found is None or (least is not None and found < least):
         rule = "a whole number" if least is None else f"a whole number >= {least}"
         raise Refusal(f"{owner} is {rule}; got {said(value)}. Write {max(least or 0, 1)}, for example.")
+    if abs(found) >= 2**63:
+        raise Refusal(f"{owner} is a whole number below 2**63; got {said(value)}. Write a smaller one.")
     return found
 
 
@@ -112,10 +114,7 @@ def numbers(owner: str, value: Any, *, numpy: bool = False, finite: bool = True)
     """An array of finite real numbers, in floating point; `numpy` asks for NumPy's float64."""
     if isinstance(value, Tracer):
         if numpy:
-            raise Refusal(
-                f"{owner} is computed outside of compiled programs; got a traced array. "
-                "Call the function outside of jit, vmap and grad."
-            )
+            raise traced_refusal(owner)
         found = value
     else:
         found = value if isinstance(value, jax.Array) else _as_numpy(owner, value)
@@ -125,7 +124,26 @@ def numbers(owner: str, value: Any, *, numpy: bool = False, finite: bool = True)
         _refuse_infinite(owner, np.asarray(found))
     if numpy:
         return np.asarray(found, np.float64)
+    found = found if isinstance(found, jax.Array) or not finite else _within_precision(owner, found)
     return jnp.asarray(found if jnp.issubdtype(found.dtype, jnp.floating) else found.astype(float))
+
+
+def _within_precision(owner: str, given: Any) -> Any:
+    """What was given, refused where the precision of JAX would turn a finite number into infinity."""
+    if not jax.config.read("jax_enable_x64") and np.max(np.abs(given), initial=0.0) > np.finfo(np.float32).max:
+        raise Refusal(
+            f"{owner} holds numbers of float32, the precision of JAX; got {np.max(np.abs(given)):.3g}, which is beyond "
+            'it. Write smaller numbers, or jax.config.update("jax_enable_x64", True) first.'
+        )
+    return given
+
+
+def traced_refusal(owner: str) -> Refusal:
+    """What to say of numbers that a compiler does not know yet, where they must be known."""
+    return Refusal(
+        f"{owner} is computed from known numbers, before a program is compiled; got a traced array. Call it outside of "
+        "jit, vmap and grad."
+    )
 
 
 def _as_numpy(owner: str, value: Any) -> np.ndarray:
@@ -137,6 +155,8 @@ def _as_numpy(owner: str, value: Any) -> np.ndarray:
         raise Refusal(
             f"{owner} is an array of numbers; got rows of different lengths. Write rows of one length."
         ) from None
+    except jax.errors.TracerArrayConversionError as error:
+        raise traced_refusal(owner) from error
     if found.dtype == np.longdouble:
         found = found.astype(np.float64)
     if found.dtype == object and found.size:
@@ -192,6 +212,14 @@ def refuse_unless_affordable(owner: str, size: float | int, *, instead: str, mos
     if size > limit:
         raise Refusal(
             f"{owner} would need {in_bytes(size)} of memory; at most {in_bytes(limit)} are taken here. {instead}"
+        )
+
+
+def refuse_unless_soon(owner: str, seconds: float | int, *, instead: str, most: float | int) -> None:
+    """Refuse a request that takes at least so many seconds, where that is above `most`, before the work starts."""
+    if seconds > most:
+        raise Refusal(
+            f"{owner} would take {seconds / 3600:.3g} hours or more; at most {most / 3600:g} are taken here. {instead}"
         )
 
 

@@ -38,6 +38,11 @@ def test_the_closed_forms_hold_and_the_record_draws_itself(rehearsal):
     """The mixture and the students are too short here to be judged."""
     assert not [claim for claim in rehearsal.lost() if claim.startswith(CLOSED)]
     assert len(rehearsal.shown()) > 10
+    claims = rehearsal.experiment.verdict(rehearsal.data())
+    assert {claim[:22] for claim in claims if "birth–death is" in claim} == {
+        "ReLU students at t = 4",
+        "ReLU students at the e",
+    }
 
 
 @pytest.mark.slow

@@ -5,7 +5,9 @@ import jax
 import numpy as np
 import pytest
 
-from haarflow.experiments.generalisation import Generalisation
+from haarflow.algebra.groups import Rotations
+from haarflow.algebra.reps import natural, trivial
+from haarflow.experiments.generalisation import UNIT, Generalisation
 from haarflow.learning.sphere import relu_distance, relu_split
 from haarflow.measures.clouds import uniform
 
@@ -57,3 +59,8 @@ def test_the_pieces_are_differences_of_risks():
     split = relu_split(teacher, population=laws[0], empirical=laws[1], trained=laws[2])
     risks = np.array([0.0, *(float(distance(law, teacher)) / 2 for law in laws)])
     np.testing.assert_allclose(split, np.diff(risks), rtol=1e-12)
+
+
+def test_its_neuron_is_moved_by_its_declared_action():
+    turns = natural(Rotations(3))
+    assert UNIT.action(turns, trivial(turns.group)).dim == UNIT.dim

@@ -30,9 +30,10 @@ def test_every_public_name_meets_a_bad_call_and_refuses_it():
 
 
 @pytest.mark.slow
-def test_two_thousand_calls_are_answered_rightly_or_refused():
-    """The right calls first: a name that refuses those too would weather any storm."""
-    told = storm("--calls", 2000, "--seed", 12, "--right")
+def test_every_bent_call_is_answered_rightly_or_refused():
+    """The right calls first: a name that refuses those too would weather any storm. Some 12000 calls, 4 minutes."""
+    told = storm("--seed", 12, "--right")
+    assert told["calls"] > 10_000
     assert told["faults"] == 0, told["told"]
 
 

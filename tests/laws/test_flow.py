@@ -84,7 +84,7 @@ def test_numbers_run_beside_seeds_in_one_program():
         return jnp.sum(theta**2) / 2
 
     risk, keys = Risk(TEACHER.unit, TEACHER, "square"), jax.random.split(KEY, 3)
-    numbers = {"dt": [0.1, 0.2, 0.1], "tau": [0.0, 0.1, 0.3], "alpha": [0.5, 2.0, 1.0], "heat": [1e-3, 0.0, 1e-2]}
+    numbers = {"dt": [0.1, 0.2, 0.1], "tau": [0, 0.1, 0.3], "alpha": [0.5, 2.0, 1.0], "heat": [1e-3, 0.0, 1e-2]}
     fields = [Descend(risk + Penalty(t, r), growth=a) for t, a in zip(numbers["tau"], numbers["alpha"], strict=True)]
     schemes = [Noisy(Euler(), heat) for heat in numbers["heat"]]
     options = {"steps": 20, "every": 10, "probes": {"size": lambda cloud: cloud.second_moment()}}
@@ -359,6 +359,10 @@ BAD = {
     r"flow's probes\['m'\] is a function or a mapping; got 3": {"probes": {"m": 3}},
     "A checkpoint is a file in a folder that exists; got a file in .*nowhere": {"checkpoint": "nowhere/place.npz"},
     "flow's schedule is a function; got 3": {"schedule": 3},
+    "A schedule takes a time to one number; got None. Write lambda t": {"schedule": lambda t: None},
+    "A schedule takes a time to one number; got an array .3,. of float64": {"schedule": lambda t: jnp.ones(3)},
+    r"A flow of 10{18} steps would take 2.78e\+08 hours or more; at most 720": {"steps": 10**18},
+    "A flow of 1000000000000 steps with a record every 1 would need 100 TB": {"steps": 10**12, "every": 1},
     "flow's cloud is a Cloud": {"cloud": "cloud"},
 }
 

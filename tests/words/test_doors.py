@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow import Refusal
 from haarflow.doors import Count, Positive, PositiveLeaf, door
-from haarflow.values import refuse_unless_affordable, said
+from haarflow.values import refuse_unless_affordable, refuse_unless_soon, said
 
 
 @door
@@ -121,3 +121,37 @@ def test_what_was_got_is_said_in_a_few_words():
     assert said(Thing(1)) == "a Thing"
     assert said(abs) == "the function abs"
     assert len(said("x" * 1000)) < 70
+
+
+def test_numbers_that_a_compiler_does_not_know_are_refused_where_they_are_needed():
+    @door
+    def host(rate: Positive | Float[Array, ""], rows: Sequence[float] = ()):
+        return float(rate) + sum(float(row) for row in rows)
+
+    assert host(2.0) == 2.0
+    for given in (host, lambda rate: host(1.0, [rate])):
+        with pytest.raises(Refusal, match="host is computed from known numbers.*; got a traced array. Call it outside"):
+            jax.jit(given)(2.0)
+    with pytest.raises(jax.errors.ConcretizationTypeError):  # a caller's own function is to blame for its own error
+        door(lambda: jax.jit(float)(2.0))()
+
+
+def test_whole_numbers_have_64_bits():
+    with pytest.raises(Refusal, match=r"ask's size is a whole number below 2\*\*63; got 1e\+30. Write a smaller one"):
+        ask(size=1e30)
+
+
+def test_numbers_beyond_single_precision_are_refused_there():
+    assert Thing(1, 1e300).rate == 1e300
+    with jax.enable_x64(False):
+        with pytest.raises(Refusal, match=r"A Thing's rate holds numbers of float32, .*; got 1e\+300, which is beyond"):
+            Thing(1, 1e300)
+        with pytest.raises(Refusal, match=r"ask's xs holds numbers of float32, .*; got 1e\+300, which is beyond"):
+            ask(0, [[1e300, 1.0]])
+        assert ask(0, [[1e30, 1.0]])["xs"].dtype == jnp.float32
+
+
+def test_what_would_take_too_long_says_how_long():
+    refuse_unless_soon("A search", 3599.0, most=3600, instead="Write less.")
+    with pytest.raises(Refusal, match="A search would take 2 hours or more; at most 1 are taken here. Write less"):
+        refuse_unless_soon("A search", 7200.0, most=3600, instead="Write less.")

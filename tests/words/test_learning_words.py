@@ -122,6 +122,7 @@ SENTENCES = [
     (lambda: house.Custom(lambda t, x: t > x, 2, 2, 2, abs), r"in floating point; got \(2,\) of bool"),
     (lambda: house.Custom(lambda t, x: None, 2, 2, 2, abs), "got a NoneType"),
     (lambda: house.Custom(lambda t: t, 2, 2, 2, abs), "got an error, .* takes 1 positional argument"),
+    (lambda: house.restrict(hf.Descend(hf.Penalty(1.0)), np.ones((2, 2))), "A projector P is orthogonal, .* off by 1"),
     (lambda: house.Residual(5), "A Residual's layers is a list; got 5"),
     (lambda: house.network(UNIT, "cloud", XS), "network's cloud is a Cloud; got 'cloud'"),
     (lambda: house.network(UNIT, CLOUD, "xs"), "network's xs is an array; got 'xs'|network's xs is an array of real"),

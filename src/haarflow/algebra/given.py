@@ -81,7 +81,7 @@ class Permuting(Rep):
 
     def moved(self, g: Matrix, z: Vectors) -> Vectors:
         back = (jnp if isinstance(g, jax.Array) else np).argsort(_row(self.group, self.table, g))
-        return z[..., back]
+        return (z if isinstance(back, np.ndarray) else jnp.asarray(z))[..., back]
 
     def listed(self):
         return permutation_matrices(self.table.array)

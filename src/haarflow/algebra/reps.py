@@ -37,6 +37,9 @@ class Rep(Constant):
     proven: ClassVar[bool] = False
     """True where products are kept by construction; every other representation is checked when made."""
 
+    __array_ufunc__: ClassVar[None] = None
+    """An array times a representation is no array of representations: it asks `__rmul__`, which refuses it."""
+
     @property
     @abc.abstractmethod
     def dim(self) -> int:
@@ -70,6 +73,7 @@ class Rep(Constant):
         """rho(g) z, for one vector or a batch of rows."""
         return self.moved(element(self.group, g), self._rows("apply", z))
 
+    @door
     def signed(self, g: Any) -> Signed | None:
         """Images p and signs s when rho(g) sends e_i to s_i e_{p(i)}; None otherwise."""
         return self.images(np.asarray(element(self.group, g)))
@@ -81,6 +85,7 @@ class Rep(Constant):
             raise Refusal(f"{self} does not permute the coordinates here. Write `rep(g)` for the matrix.")
         return found[0]
 
+    @door
     def character(self, g: Any) -> float:
         """The trace of rho(g)."""
         return self.trace(np.asarray(element(self.group, g)))

@@ -90,8 +90,13 @@ def refuse_unless_times(times: Any) -> None:
         )
 
 
-def refuse_unless_law(weights: Any) -> None:
-    """Refuse weights that do not sum to one."""
+def refuse_unless_features(features: Any, weights: Any) -> None:
+    """Refuse no features at all, and weights of features that do not sum to one."""
+    if not features.size:
+        raise Refusal(
+            f"Features are one row or more for each unit, over one input or more; got the shape {features.shape}. "
+            "Write unit.many(atoms, xs)[:, 0]."
+        )
     if weights is not None and not isinstance(weights, Tracer) and not abs(float(weights.sum()) - 1) < 1e-5:
         raise Refusal(
             f"The weights of features sum to one; got {float(weights.sum()):.6g}. Write weights / weights.sum()."

@@ -28,7 +28,8 @@ from haarflow.dynamics.shards import agreed, divided, everywhere, mesh_of, turne
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
 from haarflow.measures.clouds import Cloud
-from haarflow.values import said
+from haarflow.models.fits import shapes_of
+from haarflow.values import refuse_unless_affordable, refuse_unless_soon, said
 
 # Seconds, about, between two looks at the numbers: to check them, to save, to tell the progress. Every look costs a
 # large cloud fresh memory, a tenth of a second for 10⁵ particles in R^66.
@@ -80,8 +81,9 @@ def flow(
     among so many devices, of this process or of all the processes of `jax.distributed`.
     A run that meets a number that is not finite keeps its last good state, with a warning; the other runs go on.
     """
+    _refuse_unless_soon(steps, every or steps or 1, key.size)
     lanes, mesh = _lanes(field, scheme, key), mesh_of(devices)
-    dt, schedule = _step_sizes(dt, key), by_value(schedule)
+    dt, schedule = _step_sizes(dt, key), _schedule(schedule)
     watched = jax.tree.map(by_value, dict(probes or {}))
     state = _start(lanes, cloud, key)
     records = {*range(0, steps, every or steps or 1), steps}
@@ -320,6 +322,26 @@ def _spread(cloud: Any, key) -> Cloud:
         f"A flow runs one cloud, or a stack with one cloud for each key; got {lead or 'one'} clouds and "
         f"{key.shape or 'one'} keys. Write key=jax.random.split(key, {lead[0]})."
     )
+
+
+def _refuse_unless_soon(steps: int, every: int, runs: int) -> None:
+    """No step takes less than a microsecond, no record less than eight bytes for each run; and both add up."""
+    refuse_unless_soon(f"A flow of {steps} steps", 1e-6 * steps, most=720 * 3600, instead="Write a larger dt.")
+    refuse_unless_affordable(
+        f"A flow of {steps} steps with a record every {every}",
+        100.0 * runs * (steps // every),
+        instead="Write a larger `every`.",
+    )
+
+
+def _schedule(given: Callable) -> Callable:
+    """A schedule that takes a time to one number."""
+    rule, instead = "A schedule takes a time to one number", "Write lambda t: 1 / (1 + t), for example."
+    found = shapes_of(rule, instead, given, jax.ShapeDtypeStruct((), jnp.asarray(0.0).dtype))
+    if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.number):
+        got = f"an array {found.shape} of {found.dtype}" if hasattr(found, "shape") else said(found)
+        raise Refusal(f"{rule}; got {got}. {instead}")
+    return by_value(given)
 
 
 def _step_sizes(dt: Any, key) -> Float[np.ndarray, "*r"]:

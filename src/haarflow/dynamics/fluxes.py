@@ -19,7 +19,7 @@ def implicit_step(
     dt: float,
 ) -> Float[np.ndarray, "*cells"]:
     """The masses after one implicit step along each axis in turn, all its lines solved as one banded system."""
-    from scipy.linalg import solve_banded
+    from scipy.linalg import LinAlgError, solve_banded
 
     for axis, width in enumerate(widths):
         up, down = jump_rates(np.moveaxis(field, axis, -1), width, temperature)
@@ -32,7 +32,10 @@ def implicit_step(
         bands[2, ..., :-1] = -dt * up
         if not np.isfinite(bands).all():
             return np.full_like(mass, np.nan)
-        solved = solve_banded((1, 1), bands.reshape(3, -1), lines.ravel(), overwrite_ab=True, check_finite=False)
+        try:
+            solved = solve_banded((1, 1), bands.reshape(3, -1), lines.ravel(), overwrite_ab=True, check_finite=False)
+        except LinAlgError:  # rates beyond float64, in which the mass that stays is lost
+            return np.full_like(mass, np.nan)
         mass = np.moveaxis(solved.reshape(lines.shape), -1, axis)
     return mass
 

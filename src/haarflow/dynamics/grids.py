@@ -34,7 +34,7 @@ from haarflow.dynamics.fluxes import implicit_step, log_gibbs, slowest_rate
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional
 from haarflow.measures.clouds import Cloud
-from haarflow.values import numbers, refuse_unless_affordable, whole
+from haarflow.values import numbers, refuse_unless_affordable, refuse_unless_soon, said, whole
 
 Masses = Annotated[Float[np.ndarray, " n"], Least(0)]
 
@@ -72,7 +72,7 @@ class Grid:
     def _refusal(self, low, high, cells) -> Refusal:
         return Refusal(
             "A Grid has one to three axes, low < high and at least two cells on each; "
-            f"got low={low}, high={high}, cells={cells}. Write Grid((-3, -3), (3, 3), (60, 60))."
+            f"got low={said(low)}, high={said(high)}, cells={said(cells)}. Write Grid((-3, -3), (3, 3), (60, 60))."
         )
 
     @property
@@ -92,7 +92,8 @@ class Grid:
 
     def edges(self, axis: int = 0) -> Float[np.ndarray, " m"]:
         """The ends of the cells along one axis."""
-        if whole("A Grid's axis", axis, least=0) >= self.p:
+        axis = whole("A Grid's axis", axis, least=0)
+        if axis >= self.p:
             raise Refusal(f"A Grid of {self.p} axes counts them from 0; got the axis {axis}. Write 0.")
         return np.linspace(self.low[axis], self.high[axis], self.cells[axis] + 1)
 
@@ -127,7 +128,7 @@ class Grid:
         if any(value.shape not in ((), (1,), (self.p,)) for value in given) or not (given[1] > 0).all():
             raise Refusal(
                 f"A normal law on a Grid of {self.p} axes has one mean and one deviation > 0, or one for each axis; "
-                f"got mean={mean}, deviation={deviation}. Write grid.normal(0.0, 1.0)."
+                f"got mean={said(mean)}, deviation={said(deviation)}. Write grid.normal(0.0, 1.0)."
             )
         means, deviations = (np.broadcast_to(value, (self.p,)) for value in given)
         masses = np.ones(())
@@ -349,12 +350,12 @@ def _refuse_unless_soon(steps: int, every: int, cells: int) -> None:
     refuse_unless_affordable(
         f"A Fokker–Planck flow of {steps} steps", 8.0 * cells * (steps // every + 1), instead="Write a larger `every`."
     )
-    hours = steps * (1e-4 + 1e-7 * cells) / 3600
-    if hours > 24:
-        raise Refusal(
-            f"A Fokker–Planck flow takes at most a day; {steps} steps over {cells} cells would take {hours:.3g} hours "
-            "or more. Write a larger dt, which keeps it positive, or go on from its last law."
-        )
+    refuse_unless_soon(
+        f"A Fokker–Planck flow of {steps} steps over {cells} cells",
+        steps * (1e-4 + 1e-7 * cells),
+        most=24 * 3600,
+        instead="Write a larger dt, which keeps it positive, or go on from its last law.",
+    )
 
 
 @door

@@ -50,6 +50,17 @@ class Pairwise(Functional):
     @door
     def at(self, theta: Float[Array, "p"], cloud: Cloud) -> Float[Array, ""]:
         """Psi at one place, in the field of a cloud."""
+        refuse_unless_cloud("A Pairwise", cloud)
+        if theta.shape != (cloud.p,):
+            raise Refusal(
+                f"Psi of a cloud in R^{cloud.p} is a function of places in R^{cloud.p}; got a place {theta.shape}. "
+                f"Write {cloud.p} numbers."
+            )
+        refuse_unless_number("The one_body of a Pairwise", self.one_body, cloud, 1)
+        refuse_unless_number("The pair of a Pairwise", self.pair, cloud, 2)
+        return self._at(theta, cloud)
+
+    def _at(self, theta, cloud):
         return self.one_body(theta) + cloud.weights @ jax.vmap(lambda other: self.pair(theta, other))(cloud.atoms)
 
     def _refuse_unless_fit(self, cloud: Cloud) -> None:
@@ -76,7 +87,7 @@ class Pairwise(Functional):
 
     def variation(self, cloud):
         self._refuse_unless_fit(cloud)
-        values, slopes = jax.vmap(jax.value_and_grad(lambda theta: self.at(theta, cloud)))(cloud.atoms)
+        values, slopes = jax.vmap(jax.value_and_grad(lambda theta: self._at(theta, cloud)))(cloud.atoms)
         return Variation(values, -slopes)
 
     @classmethod
@@ -165,7 +176,7 @@ def weak_rate(cloud: Cloud, tangent: Tangent, test: Callable) -> Float[Array, ""
 def sampling_excess(risk: Risk, cloud: Cloud, m: Count) -> Float[Array, ""]:
     """What m independent draws from a law cost on average: `E R(mu_m) − R(mu) = (∫U(θ, θ) − ∬U) / 2m`."""
     _, together = pairwise(risk).sums(cloud)
-    return (cloud.weights @ jnp.diagonal(together) - cloud.weights @ together @ cloud.weights) / (2 * m)
+    return (cloud.weights @ jnp.diagonal(together) - cloud.weights @ together @ cloud.weights) / (2.0 * m)
 
 
 @door
@@ -209,6 +220,7 @@ def settle(functional: Functional, cloud: Cloud, *, merge: NonNegative = 0.0, le
     """
     from scipy.optimize import minimize
 
+    refuse_unless_cloud("settle", cloud)
     start = _merged(cloud, merge, least)
     if start.n * (start.p + 1) > 2000:
         raise Refusal(

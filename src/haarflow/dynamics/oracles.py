@@ -18,8 +18,8 @@ from haarflow.doors import Above, Least, door
 from haarflow.dynamics.equations import (
     arrays,
     refuse_unless_covariance,
+    refuse_unless_features,
     refuse_unless_in,
-    refuse_unless_law,
     refuse_unless_moments,
     refuse_unless_symmetric,
     refuse_unless_times,
@@ -295,7 +295,7 @@ def frozen_flow(
 
     K is the Gram matrix of the features over the inputs, divided by b; the penalty is `ridge ∫ ½a² dmu`.
     """
-    refuse_unless_law(weights)
+    refuse_unless_features(features, weights)
     return solved(_frozen_flow(*arrays(features, ys, times, ridge, weights)))
 
 
@@ -321,7 +321,7 @@ def frozen_fluctuation(
 
     It is `ridge² E mean_b |(K + ridge)⁻¹ (φφᵀ/b − K) (K + ridge)⁻¹ y|²`. Without ridge it is zero: both interpolate.
     """
-    refuse_unless_law(weights)
+    refuse_unless_features(features, weights)
     return solved(_frozen_fluctuation(*arrays(features, ys, ridge, weights)))
 
 

@@ -162,7 +162,7 @@ def entropic_step(
 
     last = grid.weights("An entropic step", cloud)
     blur = float(grid.widths.max()) if blur is None else blur
-    excess, limit = blur**2 / 2, float(np.sqrt(2 * tau * temperature))
+    excess, limit = blur * blur / 2, float(np.sqrt(2 * tau * temperature))
     if not (np.isfinite(tau * temperature) and 1e-3 * grid.widths.min() <= blur < np.inf):
         raise Refusal(
             "An entropic step has tau · temperature within float64 and a blur of a thousandth of a cell or more, else "

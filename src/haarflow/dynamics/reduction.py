@@ -19,6 +19,7 @@ from haarflow.learning.risks import Functional, Risk
 from haarflow.learning.symmetry import Averaged
 from haarflow.measures.clouds import Cloud, action_matrices
 from haarflow.measures.orbits import Orbits, orbits
+from haarflow.models.fits import refuse_unless_cloud
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ def reduce(field: Field, cloud: Cloud, on_x: Rep, on_y: Rep) -> Reduced:
         raise Refusal(
             f"reduce knows the descent of a functional; got a {type(field).__name__}. Write reduce(Descend(risk), ...)."
         )
+    refuse_unless_cloud("reduce", cloud)
     action = _action(field.functional, on_x, on_y)
     atoms, weights = np.asarray(cloud.atoms, float), np.asarray(cloud.weights, float)
     slack = 1e-9 if cloud.atoms.dtype == jnp.float64 else 1e-4

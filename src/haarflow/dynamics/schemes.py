@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from haarflow.doors import Advised, Count, NonNegativeLeaf, PositiveLeaf, door
+from haarflow.doors import Advised, Count, Most, NonNegativeLeaf, PositiveLeaf, door
 from haarflow.dynamics.fields import Field, Tangent
 from haarflow.dynamics.noise import gaussian
 from haarflow.errors import Refusal
@@ -170,7 +170,7 @@ class Adaptive(Scheme):
 
     rtol: PositiveLeaf = eqx.field(default=1e-8, converter=leaf, kw_only=True)
     atol: PositiveLeaf = eqx.field(default=1e-10, converter=leaf, kw_only=True)
-    most: Count = eqx.field(default=4096, kw_only=True)
+    most: Annotated[Count, Most(2**31 - 1)] = eqx.field(default=4096, kw_only=True)
 
     def step(self, key, field, cloud, state, dt):
         import diffrax

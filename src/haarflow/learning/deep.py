@@ -94,6 +94,11 @@ class AveragedNetwork(eqx.Module):
         _refuse_unless_moved("on_x", self.on_x.shape[1], "inputs", xs.shape)
         outputs = numbers("The output of an averaged network", self.network(cloud, moved(self.on_x, xs)))
         _refuse_unless_moved("on_y", self.on_y.shape[1], "outputs", outputs.shape)
+        if outputs.shape[0] != len(self.on_x) * xs.shape[0]:
+            raise Refusal(
+                "An averaged network gives a row of outputs for each row of inputs; got "
+                f"{outputs.shape[0]} rows for {len(self.on_x) * xs.shape[0]}. Write a network that keeps the rows."
+            )
         return folded(self.on_y, outputs)
 
 

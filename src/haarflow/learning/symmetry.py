@@ -194,6 +194,8 @@ def asymmetry(
 ) -> Float[Array, ""]:
     """`|f − Q_G f|`, root mean square over the inputs (b, d): how far the network is from equivariant."""
     plain = network(unit, cloud, xs)
+    if not plain.shape[0]:
+        raise Refusal("An asymmetry is a mean over inputs; got none. Write an array (b, d) of one row or more.")
     return rms(plain - network(average(unit, on_x, on_y, elements=elements), cloud, xs))
 
 

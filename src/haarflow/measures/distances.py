@@ -56,6 +56,11 @@ def sinkhorn(mu: Law, nu: OtherLaw, *, blur: Positive = 0.2, iterations: Count =
     refuse_hours("sinkhorn", 2e-6 * given.atoms**2, FEWER, force=force)
     # Beyond 1e8 only the means are told apart, to rounding.
     reg = min(blur, 1e8) ** 2 * spread
+    if not reg > 1e-250 * spread:
+        raise Refusal(
+            f"sinkhorn weighs an entropy by blur² within float64; got blur={blur:g}. Write a larger `blur`, or take "
+            "`w2`, which has none."
+        )
     try:
         square = entropic.divergence(given, reg, spread, iterations)
     except entropic.Spent:

@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from haarflow.doors import Count, Least, NonNegative, door
@@ -67,7 +68,12 @@ def relu_tangent(
     `E relu relu + output² <x, x'> E step step`: outputs and weights learn. For a bias append a one to the inputs.
     """
     others = xs if others is None else others
-    return scale**2 * arc_cosine(xs, others) + output**2 * (xs @ others.T) * arc_cosine(xs, others, degree=0)
+    if not isinstance(scale, Tracer) and not isinstance(output, Tracer) and max(abs(scale), abs(output)) > 1e150:
+        raise Refusal(
+            f"A tangent kernel has squares of output and scale within float64; got output={output:g} and "
+            f"scale={scale:g}. Write smaller numbers."
+        )
+    return scale * scale * arc_cosine(xs, others) + output * output * (xs @ others.T) * arc_cosine(xs, others, degree=0)
 
 
 @door

@@ -143,7 +143,7 @@ class Dense(Unit):
 
     def many(self, thetas, xs):
         rows = thetas.reshape(-1, self.inputs)
-        return activation(self.activation)(rows @ xs.T).reshape(-1, self.outputs, xs.shape[0])
+        return activation(self.activation)(rows @ xs.T).reshape(thetas.shape[0], self.outputs, xs.shape[0])
 
     # Over a few inputs a matrix product costs more than the sums it makes. There the sums are written out, with the
     # particles last, where they are many and contiguous: (c, b, n). In the loop of a flow they already lie so;

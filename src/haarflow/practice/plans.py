@@ -11,6 +11,7 @@ from haarflow.errors import Refusal, one_of
 from haarflow.measures.clouds import Cloud
 from haarflow.practice.escape import RULES, Escape, Excess
 from haarflow.practice.sharing import tie, tied
+from haarflow.values import refuse_unless_affordable
 
 STOPS = ("test", "threshold")
 REPLICATES = 16
@@ -99,6 +100,11 @@ def refuse_unless_searchable(field: Field | Sequence[Field], start: Cloud, plan:
             f"The stop 'test' splits at least 4 replicates into halves; got replicates={plan.replicates}. "
             f"Write replicates={REPLICATES}, or stop='threshold'."
         )
+    refuse_unless_affordable(
+        f"A discovery with {plan.replicates} replicates",
+        8.0 * 8 * plan.replicates * start.n * start.p,
+        instead="Write fewer `replicates`.",
+    )
     _refuse_numbers(plan)
 
 

@@ -130,7 +130,7 @@ def key(source: str = "key", *, many=False) -> Arg:
     return _made(source, bad=bad, fine=["-1", "10**30", "2**63", "True"], same=same, optional=False)
 
 
-def cloud(source: str, *, stack=False, dim=True, drawn=False) -> Arg:
+def cloud(source: str, *, stack=False, dim=True, drawn=False, optional=False) -> Arg:
     """A cloud; whether a stack of clouds will do, and whether its dimension is decided by the rest of the call.
 
     With `drawn`, random numbers of its precision are drawn, others in float32 than in float64.
@@ -138,7 +138,8 @@ def cloud(source: str, *, stack=False, dim=True, drawn=False) -> Arg:
     bad = [*_STRANGERS, "3.0", "hf.Cloud", "[{}]", "unit", "swap", "np.ones(3)", "np.nan", "[[1.0, 2.0], [3.0]]"]
     bad += [] if stack else ["hf.stack([{}, {}])"]
     beside, fine, loose = ["lifted({})"] * dim, ["{}.atoms"], ["float32({})"]
-    found = _made(source, bad=bad, beside=beside, fine=fine + loose * drawn, loose=loose * (not drawn), optional=False)
+    kinds = {"fine": fine + loose * drawn, "loose": loose * (not drawn), "optional": optional}
+    found = _made(source, bad=bad, beside=beside, **kinds)
     return replace(found, ways=(*found.ways, Bent("traced", TRACED)))
 
 

@@ -55,7 +55,7 @@ ENTRIES = [
             "tolerance": number("1e-8", least=0, optional=True),
             "damping": number("0.5", above=0, most=1, optional=True),
             "most": count("100", least=0, huge=FINE),
-            "start": cloud("law", dim=False),
+            "start": cloud("law", dim=False, optional=True),
         },
     ),
     Entry("Gibbs", "hf.gibbs(well, grid, temperature=0.5).free_energy", {}),

@@ -180,7 +180,7 @@ ENTRIES = [
     ),
     of(
         "known_and_rest",
-        atoms=_ATOMS,
+        atoms=array("students.atoms", rows=False, lead=True, empty=FINE),
         frame=array(_FRAME, width=False, whole=True).also("np.ones((2, 1))", f"2 * {_FRAME}"),
     ),
     of("angle_quadrature", dim=count("3", least=2, huge=FINE), nodes=count("4")),
