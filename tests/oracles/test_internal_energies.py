@@ -35,13 +35,13 @@ def falls(functional, grid, weights, energy):
 
 @every_energy
 def test_slope_inverse_and_heat_are_those_of_the_density(energy):
-    ratio = np.geomspace(1e-3, 50, 30)
+    ratio = np.geomspace(1e-3, 50, 40)
     derivative = jax.vmap(jax.grad(energy.density))(jnp.asarray(ratio))
     np.testing.assert_allclose(energy.slope(ratio), derivative, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(energy.inverse(energy.slope(ratio)), ratio, rtol=1e-9)
-    assert (energy.inverse(np.array([-1e300])) == 0).all()
+    assert (energy.inverse(np.full(40, -1e300)) == 0).all()
     second = jax.vmap(jax.grad(jax.grad(energy.density)))(jnp.asarray(ratio))
-    np.testing.assert_allclose(energy.heat(ratio, ratio) * np.ones(30), ratio * second, rtol=1e-6)
+    np.testing.assert_allclose(energy.heat(ratio, ratio) * np.ones(40), ratio * second, rtol=1e-6)
     means = energy.heat(ratio[:-1], ratio[1:]) * np.diff(np.log(ratio))
     np.testing.assert_allclose(means, np.diff(energy.slope(ratio)), rtol=1e-9)
 
@@ -49,18 +49,18 @@ def test_slope_inverse_and_heat_are_those_of_the_density(energy):
 @every_energy
 def test_a_levelled_row_is_a_law_and_its_certificate_the_gap_to_the_best_law(energy):
     cells = CellEnergy(energy, np.full(40, 0.1))
-    potential = np.sin(np.arange(80.0)).reshape(2, 40)
+    potential = np.sin(np.arange(40.0))[None]
     best = cells.weights(cells.answers(potential))
     np.testing.assert_allclose(best.sum(1), 1, rtol=1e-13)
     other = np.exp(-(np.linspace(-2, 2, 40) ** 2))[None] / np.exp(-(np.linspace(-2, 2, 40) ** 2)).sum()
-    gap = cells.gaps(other, cells.answers(potential)[:1])
-    apart = (other - best[:1]) @ potential[0] + cells.value(other) - cells.value(best[:1])
+    gap = cells.gaps(other, cells.answers(potential))
+    apart = (other - best) @ potential[0] + cells.value(other) - cells.value(best)
     np.testing.assert_allclose(gap, apart, rtol=1e-9)
     assert gap > 0
 
 
 @every_energy
-@pytest.mark.parametrize("dt", [0.01, 1.0, 1e3])
+@pytest.mark.parametrize("dt", [0.1, 1e3])
 def test_the_flow_is_positive_keeps_its_mass_and_descends_at_any_step(energy, dt):
     """From all mass in one cell: nearly every other cell is empty, and has a temperature all the same."""
     masses = np.zeros(40)
@@ -115,7 +115,7 @@ def barenblatt(m, d, time):
 def test_the_porous_medium_spreads_by_the_profile_of_barenblatt(m):
     """From time 1 to 2, twice as fine: the error in total variation is small and falls at least like the cells."""
     errors = []
-    for cells in (80, 160):
+    for cells in (60, 120):
         grid, steps = Grid(-4, 4, cells), cells
         x2 = np.sum(grid.centres**2, axis=1)
         begun, ended = (barenblatt(m, 1, time)[0](x2) * grid.volume for time in (1.0, 2.0))
@@ -156,7 +156,7 @@ def test_attraction_breaks_the_symmetry_of_the_porous_medium():
 
     The second variation in the direction h is `2 strength ∫h² − (∫x h)²`, least at h ∝ x on the support.
     """
-    grid = Grid(-2, 2, 100)
+    grid = Grid(-2, 2, 60)
     found = gibbs(WELLS, grid, internal=PorousMedium(2.0, strength=0.1))
     (mirrored, saddle) = found.others
     np.testing.assert_allclose(abs(found.cloud.mean()[0]), abs(mirrored.cloud.mean()[0]), rtol=1e-4)
@@ -260,7 +260,7 @@ BAD = {
         lambda: free_energy(BOWL, LINE, LINE.normal(0, 1), internal=ChiSquared(LINE.law(np.arange(40.0)))),
         "The reference of a ChiSquared has mass in all cells; got 1 without",
     ),
-    "a concave function": (lambda: ConvexEnergy(lambda r: -(r**2)), "strictly convex; got slopes that do not grow"),
+    "a concave function": (lambda: ConvexEnergy(lambda r: -(r**2)), "strictly convex; got none of it at the density"),
     "a line": (lambda: ConvexEnergy(lambda r: 2 * r), "strictly convex"),
     "a wall at nothing": (lambda: ConvexEnergy(lambda r: -jnp.log(r)), "has a value at 0 and slopes above"),
     "an own fast diffusion": (

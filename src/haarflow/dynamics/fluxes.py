@@ -14,7 +14,7 @@ from jaxtyping import Float
 from haarflow.dynamics.cells import CellEnergy, over_temperature
 from haarflow.errors import Refusal
 
-_PASSES, _PLAIN = 80, 20  # of a step, and those before Newton's method
+_PASSES, _PLAIN = 80, 20  # the most of a step, and one more for each cell to be filled; those before Newton's method
 
 
 def implicit_step(
@@ -48,8 +48,8 @@ class _Step(NamedTuple):
         The entropy has one temperature, and all lines are one banded system. The temperatures of other energies depend
         on the masses: some passes with those of the last pass fill what was empty, then Newton's method ends it.
         """
-        found, gap = lines, np.inf
-        for number in range(_PASSES):
+        found, moved, gap, passes = lines, lines, np.inf, _PASSES + lines.shape[-1]
+        for number in range(passes):
             (up, down), varies = self.jumps(found[..., :-1], found[..., 1:])
             moved = _solved(up, -down, lines)
             gap = float(np.abs(moved - found).sum())
@@ -60,7 +60,7 @@ class _Step(NamedTuple):
             return moved
         raise Refusal(
             f"A step of an internal energy ends when its temperatures stay; got a {type(self.internal.energy).__name__}"
-            f" whose moved {gap:.1e} of the mass after {_PASSES} passes at dt={self.dt:g}. Write a smaller dt."
+            f" whose moved {gap:.1e} of the mass after {passes} passes at dt={self.dt:g}. Write a smaller dt."
         )
 
     def jumps(self, left: np.ndarray, right: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], bool]:
@@ -75,19 +75,21 @@ class _Step(NamedTuple):
         return up * left - down * right
 
     def better(self, found: np.ndarray, moved: np.ndarray, lines: np.ndarray) -> np.ndarray:
-        """The masses after Newton's step, by differences; those of the plain pass where it has none."""
+        """The masses after Newton's step, by differences; half a plain pass where it would move more than a tenth."""
         left, right, e = found[..., :-1], found[..., 1:], 1e-6
+        (up, down), _ = self.jumps(left, right)
         ahead = (self.flux(left * (1 + e), right) - self.flux(left * (1 - e), right)) / (2 * e * left)
         behind = (self.flux(left, right * (1 + e)) - self.flux(left, right * (1 - e))) / (2 * e * right)
+        ahead, behind = np.where(left > 0, ahead, up), np.where(right > 0, behind, -down)
         flux, excess = self.flux(left, right), found - lines
         excess[..., :-1] += flux
         excess[..., 1:] -= flux
         step = _solved(np.maximum(ahead, 0), np.minimum(behind, 0), -excess)
-        return np.maximum(found + step, 0.1 * found) if np.isfinite(step).all() else moved
+        return np.maximum(found + step, 0.1 * found) if np.abs(step).sum() <= 0.1 else (found + moved) / 2
 
 
 def _solved(ahead, behind, lines) -> np.ndarray:
-    """The masses w with `w + what leaves − what comes = lines`, where `ahead · left + behind · right` goes to the right."""
+    """The masses that were `lines` before `ahead · left + behind · right` went to the right between neighbours."""
     from scipy.linalg import LinAlgError, solve_banded
 
     bands = np.zeros((3, *lines.shape))

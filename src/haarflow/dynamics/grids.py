@@ -34,7 +34,7 @@ from haarflow.dynamics.equilibria import (
     unsettled,
 )
 from haarflow.dynamics.fluxes import implicit_step, log_gibbs, slowest_rate
-from haarflow.dynamics.internal_energies import Entropy, InternalEnergy
+from haarflow.dynamics.internal_energies import Entropy, InternalEnergy, refuse_unless_convex
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional
 from haarflow.measures.clouds import Cloud
@@ -176,7 +176,10 @@ def given_energy(owner: str, temperature: Any, internal: InternalEnergy | None) 
             f"{owner} takes a temperature, or an internal energy in the place of the entropy; got "
             f"{'neither' if internal is None else 'both'}. Write temperature=0.1, or internal=PorousMedium(2.0)."
         )
-    return Entropy(strength=temperature) if internal is None else internal
+    if internal is None:
+        return Entropy(strength=temperature)
+    refuse_unless_convex(internal)
+    return internal
 
 
 class GridPath(NamedTuple):

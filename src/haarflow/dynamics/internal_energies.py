@@ -24,7 +24,7 @@ from haarflow.dynamics.doubles import doubled
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
 from haarflow.measures.clouds import Cloud
-from haarflow.models.fits import shapes_of
+from haarflow.models.fits import refuse_unless_cloud, shapes_of
 from haarflow.values import leaf
 
 _LOGS = np.linspace(-20.0, 5.0, 51)  # of the densities at which a caller's f is looked at
@@ -44,6 +44,10 @@ class InternalEnergy(eqx.Module):
     reference: Cloud | None = eqx.field(default=None, kw_only=True)
 
     instead: ClassVar[str] = "Write PorousMedium(2.0), for example."
+
+    def __check_init__(self):
+        if self.reference is not None:
+            refuse_unless_cloud(f"The reference of a {type(self).__name__}", self.reference)
 
     @abstractmethod
     def density(self, ratio: Any) -> Any:
@@ -139,6 +143,34 @@ def value_of(energy: InternalEnergy, ratio: Float[np.ndarray, "*n"]) -> Float[np
     return _host(_values, energy, ratio)
 
 
+def refuse_unless_convex(energy: InternalEnergy) -> None:
+    """Refuse an f that is no function of densities, is not convex, or presses hard where there is nearly nothing."""
+    name = type(energy).__name__
+    rule, instead = f"The f of a {name} takes densities (n,) to as many numbers", "Write lambda r: r**2, for example."
+    found = shapes_of(rule, instead, energy.density, jax.ShapeDtypeStruct((3,), float))
+    if getattr(found, "shape", None) != (3,) or not jnp.issubdtype(found.dtype, jnp.floating):
+        got = f"an array {found.shape} of {found.dtype}" if hasattr(found, "shape") else f"a {type(found).__name__}"
+        raise Refusal(f"{rule}; got {got}. {instead}")
+    if any(isinstance(part, Tracer) for part in jax.tree.leaves(energy)):
+        return
+    with jax.ensure_compile_time_eval():
+        slopes, ground = energy.slope(np.exp(_LOGS)), value_of(energy, np.zeros(1))
+    heat = np.diff(slopes) / np.diff(_LOGS)  # r f''(r)
+    if not (np.isfinite(slopes).all() and np.isfinite(ground).all()):
+        raise Refusal(
+            f"The f of a {name} has a value at 0 and slopes above; got one that is not finite. Write "
+            "jnp.where(r > 0, r, 1.0) inside a logarithm."
+        )
+    if not ((heat >= 0).all() and (heat > 0)[_LOGS[:-1] > -5].all()):
+        where = float(np.exp(_LOGS[int(np.argmin(heat))]))
+        raise Refusal(f"The f of a {name} is strictly convex; got none of it at the density {where:.2g}. {instead}")
+    if heat[0] > 2 * heat[: len(heat) // 2].min():
+        raise Refusal(
+            f"The f of a {name} presses little where there is nearly nothing, else its flow has no scheme here; got "
+            f"r f''(r) = {heat[0]:.2g} at the density {np.exp(_LOGS[0]):.2g}. Write powers above one, or r log r."
+        )
+
+
 @door
 class Entropy(InternalEnergy):
     """`temperature · ∫log mu dmu`: f = r log r, and the temperature is the strength, at every density.
@@ -203,7 +235,7 @@ class PorousMedium(InternalEnergy):
 class ChiSquared(InternalEnergy):
     """`strength · ∫(dmu/dnu − 1)² dnu`, the chi-squared divergence from a reference law nu on the same grid."""
 
-    reference: Cloud  # pyright: ignore[reportGeneralTypeIssues]
+    reference: Cloud = eqx.field()  # pyright: ignore[reportGeneralTypeIssues]
 
     def density(self, ratio):
         return (ratio - 1) ** 2
@@ -231,34 +263,7 @@ class ConvexEnergy(InternalEnergy):
     function: Callable = eqx.field(converter=by_value)
 
     def __check_init__(self):
-        rule = "The function of a ConvexEnergy takes densities (n,) to as many numbers"
-        found = shapes_of(rule, "Write lambda r: r**2, for example.", self.function, jax.ShapeDtypeStruct((3,), float))
-        if getattr(found, "shape", None) != (3,) or not jnp.issubdtype(found.dtype, jnp.floating):
-            got = f"an array {found.shape} of {found.dtype}" if hasattr(found, "shape") else f"a {type(found).__name__}"
-            raise Refusal(f"{rule}; got {got}. Write lambda r: r**2, for example.")
-        with jax.ensure_compile_time_eval():
-            self._refuse_unless_convex()
-
-    def _refuse_unless_convex(self):
-        slopes = self.slope(np.exp(_LOGS))
-        if not (np.isfinite(slopes).all() and np.isfinite(value_of(self, np.zeros(1))).all()):
-            raise Refusal(
-                "The function of a ConvexEnergy has a value at 0 and slopes above; got one that is not finite there. "
-                "Write jnp.where(r > 0, ...) around what is not."
-            )
-        heat = np.diff(slopes) / np.diff(_LOGS)  # r f''(r)
-        if not (heat > 0).all():
-            where = float(np.exp(_LOGS[int(np.argmin(heat))]))
-            raise Refusal(
-                f"The function of a ConvexEnergy is strictly convex; got slopes that do not grow at the density "
-                f"{where:.2g}. Write lambda r: r**2, for example."
-            )
-        if heat[0] > 2 * heat[: len(heat) // 2].min():
-            raise Refusal(
-                "The function of a ConvexEnergy presses little where there is nearly nothing, else its flow has no "
-                f"scheme here; got r f''(r) = {heat[0]:.2g} at the density {np.exp(_LOGS[0]):.2g}. Write r * log(r), "
-                "or powers above one."
-            )
+        refuse_unless_convex(self)
 
     def density(self, ratio):
         return self.function(ratio)
