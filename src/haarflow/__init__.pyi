@@ -48,6 +48,10 @@ from haarflow.dynamics.grids import gibbs as gibbs
 from haarflow.dynamics.grids import local_gibbs as local_gibbs
 from haarflow.dynamics.grids import relative_entropy as relative_entropy
 from haarflow.dynamics.grids import relaxation_rate as relaxation_rate
+from haarflow.dynamics.internal_energies import ChiSquared as ChiSquared
+from haarflow.dynamics.internal_energies import ConvexEnergy as ConvexEnergy
+from haarflow.dynamics.internal_energies import InternalEnergy as InternalEnergy
+from haarflow.dynamics.internal_energies import PorousMedium as PorousMedium
 from haarflow.dynamics.limits import Pairwise as Pairwise
 from haarflow.dynamics.limits import dissipation as dissipation
 from haarflow.dynamics.limits import first_variation as first_variation

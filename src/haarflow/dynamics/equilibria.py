@@ -1,8 +1,9 @@
-"""Fixed points of `mu ∝ exp(−Psi(mu)/beta)` on the cells of a grid: the way down to one, whether it is stable, others.
+"""Laws with `Psi(mu) + strength · f'(mu)` constant, on the cells of a grid: the way down to one, its stability, others.
 
-A law is the row of its logarithmic weights. Each step of a descent goes a fraction of the way to the Gibbs law of its
-own potential, and lowers the free energy; where it ends, the second variation of the free energy tells a minimum from
-a saddle.
+With the entropy for the internal energy they are the fixed points of `mu ∝ exp(−Psi(mu)/beta)`. A law is the row of its
+slopes f', for the entropy logarithms. Each step of a descent goes a fraction of the way to the law that its own
+potential asks for, and lowers the free energy; where it ends, the second variation of the free energy tells a minimum
+from a saddle.
 """
 
 from collections.abc import Callable
@@ -14,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from haarflow.dynamics.cells import CellEnergy
 from haarflow.dynamics.doubles import doubled
-from haarflow.dynamics.fluxes import log_gibbs, normalised
+from haarflow.dynamics.fluxes import normalised
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional
 from haarflow.measures.clouds import Cloud
@@ -46,7 +48,7 @@ def _pulled(functional: Functional, atoms, weights, change):
 
 
 class Look(NamedTuple):
-    """Laws seen from their own potentials: their Gibbs laws, certificates, free energies, and how they are rounded."""
+    """Laws seen from their own potentials: laws asked for, certificates, free energies, and how they are rounded."""
 
     targets: Float[np.ndarray, "s n"]
     gaps: Float[np.ndarray, " s"]
@@ -62,56 +64,58 @@ class Look(NamedTuple):
 
 
 class Landscape(eqx.Module):
-    """The free energy of a functional over the cells of a grid, at one temperature; all in float64."""
+    """The free energy of a functional and an internal energy over the cells of a grid; all in float64."""
 
     functional: Functional
     centres: Float[np.ndarray, "n p"]
-    volume: float
-    temperature: float
+    internal: CellEnergy
 
     @property
     def unit(self) -> float:
         """The scale of energies that goes with the temperature: one, unless the temperature is far from it."""
-        return float(np.clip(1.0, self.temperature / 100, 100 * self.temperature))
+        return float(np.clip(1.0, self.internal.strength / 100, 100 * self.internal.strength))
 
     @doubled
-    def look(self, logs: Float[np.ndarray, "s n"]) -> Look:
+    def look(self, slopes: Float[np.ndarray, "s n"]) -> Look:
         """What each of some laws sees."""
-        weights, atoms = np.exp(logs), jnp.asarray(self.centres)
-        if len(logs) == 1:
+        weights, atoms = self.internal.weights(slopes), jnp.asarray(self.centres)
+        if len(slopes) == 1:
             found = [part[None] for part in _one(self.functional, atoms, jnp.asarray(weights[0]))]
         else:
             found = _many(self.functional, atoms, jnp.asarray(weights))
         energies, potentials = (np.asarray(part, float) for part in found)
         refuse_unless_finite(energies, potentials, self.centres)
-        targets, entropies = log_gibbs(potentials, self.temperature), _rows(weights, logs - np.log(self.volume))
-        size = _rows(weights, np.abs(potentials)) + self.temperature
-        gaps = self.temperature * _rows(weights, logs - targets)
+        targets = self.internal.answers(potentials)
+        size = np.sum(weights * np.abs(potentials), axis=1) + self.internal.strength
+        gaps, frees = self.internal.gaps(weights, targets), energies + self.internal.value(weights)
         rounding = 16 * float(jnp.finfo(found[1].dtype).eps) * size
-        return Look(targets, gaps, energies + self.temperature * entropies, rounding, str(found[1].dtype))
+        return Look(targets, gaps, frees, rounding, str(found[1].dtype))
 
     @doubled
-    def pulled(self, logs: Float[np.ndarray, " n"], change: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    def pulled(self, weights: Float[np.ndarray, " n"], change: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """How the potential changes with a law's weights."""
         atoms = jnp.asarray(self.centres)
-        return np.asarray(_pulled(self.functional, atoms, jnp.asarray(np.exp(logs)), jnp.asarray(change)), float)
+        return np.asarray(_pulled(self.functional, atoms, jnp.asarray(weights), jnp.asarray(change)), float)
 
-    def curvature(self, logs: Float[np.ndarray, " n"]) -> tuple[float, Float[np.ndarray, " n"]]:
-        """The least `d²F(h) / (temperature ∫h²/mu)` over changes h without mass, at most 1, and that h's potential.
+    def curvature(self, slopes: Float[np.ndarray, " n"]) -> tuple[float, Float[np.ndarray, " n"]]:
+        """The least second variation per that of the internal energy over changes h without mass, at most 1; its pull.
 
-        Without the energy's part it is one for every h: so below one the energy is not convex, and below zero the free
-        energy falls on both sides of the law.
+        For the entropy it is `d²F(h) / (temperature ∫h²/mu)`. Without the energy's part it is one for every h: so below
+        one the energy is not convex, and below zero the free energy falls on both sides of the law.
         """
-        root, n = np.exp(logs / 2), len(logs)
+        weights = self.internal.weights(slopes)
+        loose = self.internal.loose(weights)
+        root = np.sqrt(loose)
+        unit = root / np.linalg.norm(root)
 
         def bend(vector):
-            vector = vector - root * (root @ vector)
-            pulled = root * self.pulled(logs, root * vector) / self.temperature
-            return pulled - root * (root @ pulled)
+            vector = vector - unit * (unit @ vector)
+            pulled = root * self.pulled(weights, root * vector) / self.internal.strength
+            return pulled - unit * (unit @ pulled)
 
-        value, vector = _least_eigenpair(bend, n)
+        value, vector = _least_eigenpair(bend, len(slopes))
         change = root * vector
-        return 1 + value, self.pulled(logs, change - np.exp(logs) * change.sum())
+        return 1 + value, self.pulled(weights, change - loose / loose.sum() * change.sum())
 
 
 def _least_eigenpair(bend: Callable, n: int) -> tuple[float, Float[np.ndarray, " n"]]:
@@ -130,10 +134,6 @@ def _least_eigenpair(bend: Callable, n: int) -> tuple[float, Float[np.ndarray, "
     return float(values[0]) - 1, vectors[:, 0]
 
 
-def _rows(weights, values):
-    return np.sum(weights * values, axis=1)
-
-
 def refuse_unless_finite(energies, potentials, centres) -> None:
     """Refuse an energy with a cell whose value is not a number."""
     if np.isfinite(energies).all() and np.isfinite(potentials).all():
@@ -149,7 +149,7 @@ def refuse_unless_finite(energies, potentials, centres) -> None:
 class Descent(NamedTuple):
     """Where one descent ended: the law, its free energy, and the certificates and dampings on the way."""
 
-    logs: Float[np.ndarray, " n"]
+    slopes: Float[np.ndarray, " n"]
     free: float
     gaps: Float[np.ndarray, " k"]
     shares: Float[np.ndarray, " k"]
@@ -161,25 +161,25 @@ class Descent(NamedTuple):
 
 def descend(
     land: Landscape,
-    logs: Float[np.ndarray, "s n"],
+    slopes: Float[np.ndarray, "s n"],
     *,
     tolerance: float | None,
     damping: float | None,
     most: int,
 ) -> list[Descent]:
     """Damped fixed points from several laws at once, each until its certificate is below the tolerance."""
-    share = np.full(len(logs), damping or 1.0)
-    seen = land.look(logs)
-    history = [(seen.gaps, share, np.ones(len(logs), bool))]
+    share = np.full(len(slopes), damping or 1.0)
+    seen = land.look(slopes)
+    history = [(seen.gaps, share, np.ones(len(slopes), bool))]
     for _ in range(most):
         going = seen.gaps > _goals(land, seen, tolerance)
         if not going.any():
             break
-        moved = normalised((1 - share[:, None]) * logs + share[:, None] * seen.targets)
+        moved = land.internal.levelled((1 - share[:, None]) * slopes + share[:, None] * seen.targets)
         found = land.look(moved)
         falls = found.frees <= seen.frees + 1e-13 * (land.unit + np.abs(seen.frees))
         taken = going & (falls | (damping is not None))
-        logs, seen = np.where(taken[:, None], moved, logs), seen.instead(taken, found)
+        slopes, seen = np.where(taken[:, None], moved, slopes), seen.instead(taken, found)
         history.append((seen.gaps, share, taken))
         if damping is None:
             share = np.where(taken, np.minimum(1.0, 1.3 * share), np.where(going, share / 2, share))
@@ -187,7 +187,7 @@ def descend(
     goals = _goals(land, seen, tolerance)
     return [
         Descent(
-            logs[lane],
+            slopes[lane],
             float(seen.frees[lane]),
             gaps[taken[:, lane], lane],
             shares[taken[:, lane], lane],
@@ -196,7 +196,7 @@ def descend(
             float(seen.rounding[lane]),
             seen.precision,
         )
-        for lane in range(len(logs))
+        for lane in range(len(slopes))
     ]
 
 
@@ -235,7 +235,7 @@ class Equilibrium(NamedTuple):
 
 def curved(land: Landscape, descent: Descent) -> Equilibrium:
     """A fixed point with its curvature."""
-    return Equilibrium(descent, *land.curvature(descent.logs))
+    return Equilibrium(descent, *land.curvature(descent.slopes))
 
 
 def search(
@@ -254,28 +254,30 @@ def search(
         for descent in descend(land, lanes, **options):
             if descent.settled and not any(_same(land, descent, other.descent) for other in known):
                 known.append(curved(land, descent))
-        sides = [_sides(one) for one in known[left:] if one.curvature <= LEAST_CURVATURE]
+        sides = [_sides(land, one) for one in known[left:] if one.curvature <= LEAST_CURVATURE]
         lanes, left = np.concatenate(sides) if sides and len(known) <= 12 else starts[:0], len(known)
     return known
 
 
 def _same(land: Landscape, one: Descent, other: Descent) -> bool:
-    apart = np.abs(np.exp(one.logs) - np.exp(other.logs)).sum() / 2
+    apart = np.abs(land.internal.weights(one.slopes) - land.internal.weights(other.slopes)).sum() / 2
     return bool(apart < 0.05 and abs(one.free - other.free) <= 1e-7 * (land.unit + abs(one.free)))
 
 
-def _sides(saddle: Equilibrium) -> Float[np.ndarray, "two n"]:
-    """Two laws beside a saddle, along its least curvature: exp(±s u) times the law, where s u has deviation 0.1."""
-    weights, away = np.exp(saddle.descent.logs), saddle.direction
-    away = away - weights @ away
-    away = 0.1 * away / np.sqrt(weights @ away**2)
-    return normalised(saddle.descent.logs + np.stack([away, -away]))
+def _sides(land: Landscape, saddle: Equilibrium) -> Float[np.ndarray, "two n"]:
+    """Two laws beside a saddle, along its least curvature: their logarithms differ from its own by about 0.1."""
+    weights, away = land.internal.weights(saddle.descent.slopes), saddle.direction
+    loose = land.internal.loose(weights)
+    away = away - loose @ away / loose.sum()
+    share = loose / np.where(weights > 0, weights, 1)  # by how much a slope moves a logarithm
+    away = 0.1 * away / np.sqrt(weights @ (share * away) ** 2)
+    return land.internal.levelled(saddle.descent.slopes + np.stack([away, -away]))
 
 
 def search_starts(
     centres: Float[np.ndarray, "n p"], cells: tuple[int, ...], potential: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, "s n"]:
-    """Laws to look from: even, mixtures drawn at random, and bumps in the quarters of the box and at minima of Psi."""
+    """Logarithms of laws to look from: even, drawn mixtures, bumps in the quarters of the box and at minima of Psi."""
     draw, low = np.random.default_rng(0), centres.min(axis=0)
     box = centres.max(axis=0) - low
     widths = np.maximum(box / _SPREAD, 1.5 * box / np.array(cells))

@@ -2,8 +2,10 @@
 
 A law on a grid is a Cloud whose atoms are the centres of all cells. With temperature beta the free energy is
 `F(mu) = E(mu) + beta ∫log mu dmu`, with mu a density; the flow `mu' = div(mu ∇Psi) + beta Δmu` descends it, and its
-minimiser solves `mu ∝ exp(−Psi(mu)/beta)`. Everything here needs the functional's exact variation: risks over whole
-samples, penalties, pairwise energies; and is computed in float64, whatever precision JAX has.
+minimiser solves `mu ∝ exp(−Psi(mu)/beta)`. Another internal energy U stands in the place of the entropy as `internal=`:
+`F = E + U`, the flow is `mu' = div(mu ∇(Psi + U'))`, and at the minimiser `Psi + U'` is constant. Everything here needs
+the functional's exact variation: risks over whole samples, penalties, pairwise energies; and is computed in float64,
+whatever precision JAX has.
 """
 
 import math
@@ -17,6 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from haarflow.doors import Above, Count, Least, Most, Natural, NonNegative, Positive, door
+from haarflow.dynamics.cells import CellEnergy
 from haarflow.dynamics.doubles import doubled
 from haarflow.dynamics.equilibria import (
     LEAST_CURVATURE,
@@ -31,6 +34,7 @@ from haarflow.dynamics.equilibria import (
     unsettled,
 )
 from haarflow.dynamics.fluxes import implicit_step, log_gibbs, slowest_rate
+from haarflow.dynamics.internal_energies import Entropy, InternalEnergy, refuse_unless_convex
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional
 from haarflow.measures.clouds import Cloud
@@ -150,6 +154,33 @@ class Grid:
         weights = np.asarray(cloud.weights, float)
         return weights if abs(weights.sum() - 1) < 1e-12 else weights / weights.sum()
 
+    def internal(self, owner: str, temperature: float | None, internal: InternalEnergy | None) -> CellEnergy:
+        """The internal energy that a caller gave, on these cells: the entropy at a temperature, or another one."""
+        with jax.enable_x64(True):
+            energy = given_energy(owner, temperature, internal)
+        if energy.reference is None:
+            return CellEnergy(energy, np.full(len(self.centres), self.volume))
+        masses = self.weights(f"The reference of a {type(energy).__name__}", energy.reference)
+        if not (masses > 0).all():
+            raise Refusal(
+                f"The reference of a {type(energy).__name__} has mass in all cells; got {np.sum(masses == 0)} without. "
+                "Write grid.law(masses + 1e-9), for example."
+            )
+        return CellEnergy(energy, masses)
+
+
+def given_energy(owner: str, temperature: Any, internal: InternalEnergy | None) -> InternalEnergy:
+    """The entropy at a temperature, or the other internal energy that stands in its place."""
+    if (temperature is None) == (internal is None):
+        raise Refusal(
+            f"{owner} takes a temperature, or an internal energy in the place of the entropy; got "
+            f"{'neither' if internal is None else 'both'}. Write temperature=0.1, or internal=PorousMedium(2.0)."
+        )
+    if internal is None:
+        return Entropy(strength=temperature)
+    refuse_unless_convex(internal)
+    return internal
+
 
 class GridPath(NamedTuple):
     """A flow of laws on a grid: the recorded times, the weights of all cells at each, and the drift.
@@ -168,6 +199,8 @@ class Gibbs(NamedTuple):
     The last certificate bounds the free energy left above the minimum, where the functional is convex. Where it is not,
     `curvature` tells a minimum from a saddle: the least second variation of the free energy over changes h of the law
     without mass, per `beta ∫h²/mu`; 1 for energies that are convex there, nan where a fixed damping did not settle.
+    With another internal energy U the certificate is by how much the law that is best in the potential of q has less of
+    `∫Psi dmu + U(mu)` than q, and the curvature is per the second variation of U.
     `others` are the other fixed points that were found, the lowest first.
     """
 
@@ -226,12 +259,19 @@ def entropy(weights: Masses, volume: Positive) -> float:
 
 
 @door
-def free_energy(functional: Functional, grid: Grid, cloud: Cloud, *, temperature: NonNegative) -> float:
-    """`E(mu) + temperature · ∫log mu dmu` of a law on a grid."""
+def free_energy(
+    functional: Functional,
+    grid: Grid,
+    cloud: Cloud,
+    *,
+    temperature: NonNegative | None = None,
+    internal: InternalEnergy | None = None,
+) -> float:
+    """`E(mu) + temperature · ∫log mu dmu` of a law on a grid; with another internal energy U, `E(mu) + U(mu)`."""
     weights = grid.weights("A free energy", cloud)
     energy = _told(_energy, functional, grid.centres, weights)
     refuse_unless_finite(energy, np.zeros(1), grid.centres)
-    free = float(energy) + temperature * entropy(weights, grid.volume)
+    free = float(energy) + float(grid.internal("free_energy", temperature, internal).value(weights))
     refuse_unless_finite(np.asarray(free), np.zeros(1), grid.centres)
     return free
 
@@ -262,13 +302,17 @@ def gibbs(
     functional: Functional,
     grid: Grid,
     *,
-    temperature: Positive,
+    temperature: Positive | None = None,
+    internal: InternalEnergy | None = None,
     start: Cloud | None = None,
     tolerance: Positive | None = None,
     damping: Annotated[float, Above(0), Most(1)] | None = None,
     most: Count = 5000,
 ) -> Gibbs:
     """The law with `mu ∝ exp(−Psi(mu)/temperature)`, by a damped fixed point in the logarithm, from the even law.
+
+    With another internal energy U it is the law with `Psi(mu) + U'(mu)` constant where it has mass, and no smaller
+    where it has none; the fixed point is then in U'.
 
     A convex energy has one such law. Others may have several, saddles of the free energy among them: so other starts
     are tried (bumps at the minima of Psi and elsewhere, mixtures, both sides of every saddle found), the law of least
@@ -282,27 +326,29 @@ def gibbs(
     """
     n = len(grid.centres)
     refuse_unless_affordable(f"A Gibbs law over {n} cells", 8 * 200.0 * n, instead="Write a coarser Grid.")
-    land = Landscape(functional, grid.centres, grid.volume, temperature)
-    refuse_tolerance(tolerance, temperature)
-    even = np.full((1, n), -np.log(n))
-    begun = even if start is None else np.log(np.maximum(grid.weights("A Gibbs law's start", start), 1e-300))[None]
+    cells = grid.internal("gibbs", temperature, internal)
+    land = Landscape(functional, grid.centres, cells)
+    refuse_tolerance(tolerance, cells.strength)
+    even = cells.slopes(np.full((1, n), 1 / n))
+    begun = even if start is None else cells.slopes(grid.weights("A Gibbs law's start", start)[None])
     options = {"tolerance": tolerance, "most": most}
-    (descent,) = descend(land, begun, damping=damping, **options)
+    (descent,) = descend(land, cells.levelled(begun), damping=damping, **options)
     if damping is not None:
-        return _found(grid, descent, curved(land, descent).curvature if descent.settled else math.nan)
+        return _found(land, descent, curved(land, descent).curvature if descent.settled else math.nan)
     if not descent.settled:
         raise unsettled(descent, most)
-    starts = search_starts(grid.centres, grid.cells, -temperature * land.look(even).targets[0])
-    known = search(land, curved(land, descent), starts, **options)
-    laws = [_found(grid, one.descent, one.curvature) for one in known]
+    starts = search_starts(grid.centres, grid.cells, -cells.strength * land.look(even).targets[0])
+    known = search(land, curved(land, descent), cells.levelled(cells.slopes(np.exp(starts))), **options)
+    laws = [_found(land, one.descent, one.curvature) for one in known]
     least = min(law.free_energy for law in laws) + 1e-9 * (land.unit + abs(descent.free))
     best = 0 if start is not None else next(i for i, law in enumerate(laws) if law.free_energy <= least)
     others = sorted(laws[:best] + laws[best + 1 :], key=lambda law: law.free_energy)
     return laws[best]._replace(others=tuple(others))
 
 
-def _found(grid: Grid, descent: Descent, curvature: float) -> Gibbs:
-    return Gibbs(Cloud(grid.centres, np.exp(descent.logs)), descent.free, descent.gaps, descent.shares, curvature)
+def _found(land: Landscape, descent: Descent, curvature: float) -> Gibbs:
+    weights = land.internal.weights(descent.slopes)
+    return Gibbs(Cloud(land.centres, weights), descent.free, descent.gaps, descent.shares, curvature)
 
 
 @door
@@ -311,17 +357,22 @@ def fokker_planck(
     grid: Grid,
     cloud: Cloud,
     *,
-    temperature: NonNegative,
+    temperature: NonNegative | None = None,
+    internal: InternalEnergy | None = None,
     dt: Positive,
     steps: Natural,
     every: Count | None = None,
 ) -> GridPath:
     """The flow `mu' = div(mu ∇Psi) + temperature Δmu` in a closed box: positive and of mass one at any step size.
 
+    Another internal energy U takes the place of the noise: `mu' = div(mu ∇(Psi + U'))`. It has a temperature between
+    any two cells, that of the end of the step, found by some ten passes; of first order in the cells at an edge.
+
     Finite volumes with the fluxes of Scharfetter and Gummel, implicit axis by axis, in the potential of the start of
     the step: second order in the cells, first in dt, and still exactly at the Gibbs law.
     """
     weights = grid.weights("A Fokker–Planck flow", cloud)
+    cells = grid.internal("fokker_planck", temperature, internal)
     _refuse_unless_soon(steps, every or steps or 1, len(weights))
     times, kept, drift = [], [], 0.0
     for step in range(steps + 1):
@@ -332,7 +383,7 @@ def fokker_planck(
             potential = potential_of(functional, grid.centres, weights)
             with np.errstate(all="ignore"):
                 weights = implicit_step(
-                    potential.reshape(grid.cells), weights.reshape(grid.cells), grid.widths, temperature, dt
+                    potential.reshape(grid.cells), weights.reshape(grid.cells), grid.widths, cells, dt
                 )
             weights, total = weights.ravel(), weights.sum()
             if not abs(total - 1) < 1e-3:

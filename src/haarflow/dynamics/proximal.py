@@ -3,7 +3,8 @@
 With half the squared transport distance over tau, `argmin F(mu) + W2²(mu, last) / 2 tau`, repeated steps (the
 minimizing movement of Jordan, Kinderlehrer and Otto) follow the Wasserstein flow with noise; with a relative entropy
 over tau, `argmin F(mu) + KL(mu | last) / tau`, they are mirror descent and follow the Fisher–Rao flow. Both are of
-first order in tau, and the free energy falls at every step.
+first order in tau, and the free energy falls at every step. Another internal energy may stand in the place of the
+entropy, as `internal=`, but for `entropic_step`, which is about relative entropies throughout.
 """
 
 import contextlib
@@ -17,10 +18,12 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from haarflow.doors import Above, Count, Least, NonNegative, Positive, door
+from haarflow.dynamics.cells import CellEnergy
 from haarflow.dynamics.doubles import doubled
 from haarflow.dynamics.entropic import Plan
 from haarflow.dynamics.fluxes import log_gibbs
-from haarflow.dynamics.grids import Grid, Masses, potential_of
+from haarflow.dynamics.grids import Grid, Masses, given_energy, potential_of
+from haarflow.dynamics.internal_energies import HeldEnergy, InternalEnergy
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional
 from haarflow.measures.clouds import Cloud, uniform
@@ -60,18 +63,29 @@ def quantile_energy(
     functional: Functional,
     quantiles: Float[Array, "n"] | Float[np.ndarray, "n"],
     *,
-    temperature: Annotated[float | Float[Array, ""], Least(0)],
+    temperature: Annotated[float | Float[Array, ""], Least(0)] | None = None,
+    internal: InternalEnergy | None = None,
 ) -> Float[Array, ""]:
     """The free energy of a law on the line given by n increasing quantiles, with mass 1/n between neighbours."""
     _refuse_unless_increasing("A quantile energy", quantiles)
-    return _quantile_energy(functional, quantiles, temperature)
+    return _quantile_energy(functional, quantiles, _of_volume("quantile_energy", temperature, internal))
 
 
-def _quantile_energy(functional, quantiles, temperature):
+def _of_volume(owner: str, temperature: Any, internal: InternalEnergy | None) -> InternalEnergy:
+    """The internal energy that a caller gave, refused where its reference is a law: quantiles know their gaps alone."""
+    energy = given_energy(owner, temperature, internal)
+    if energy.reference is not None:
+        raise Refusal(
+            f"{owner} takes internal energies of volume; got a {type(energy).__name__} with a law for its reference. "
+            "Write fokker_planck on a Grid, or a Penalty for what the reference attracts to."
+        )
+    return energy
+
+
+def _quantile_energy(functional, quantiles, energy: InternalEnergy):
     gaps = jnp.diff(quantiles)
-    return functional(uniform(quantiles[:, None])) - temperature * jnp.sum(jnp.log(len(quantiles) * gaps)) / len(
-        quantiles
-    )
+    dense = jnp.sum(gaps * energy.density(1 / (len(quantiles) * gaps)))
+    return functional(uniform(quantiles[:, None])) + energy.strength * dense
 
 
 def _refuse_unless_increasing(owner: str, quantiles) -> None:
@@ -84,7 +98,12 @@ def _refuse_unless_increasing(owner: str, quantiles) -> None:
 
 @door
 def quantile_step(
-    functional: Functional, quantiles: Float[np.ndarray, " n"], *, temperature: NonNegative, tau: Positive
+    functional: Functional,
+    quantiles: Float[np.ndarray, " n"],
+    *,
+    temperature: NonNegative | None = None,
+    internal: InternalEnergy | None = None,
+    tau: Positive,
 ) -> Float[np.ndarray, " n"]:
     """The transport step on the line, where W2 is the distance of quantiles: a smooth problem in n numbers.
 
@@ -93,9 +112,11 @@ def quantile_step(
     from scipy.optimize import minimize
 
     _refuse_unless_increasing("A quantile step", quantiles)
+    with jax.enable_x64(True):
+        energy = _of_volume("quantile_step", temperature, internal)
     n, spread = len(quantiles), float(np.ptp(quantiles))
     refuse_unless_affordable(f"A quantile step of {n} quantiles", 8 * 4.0 * n**2, instead="Write fewer quantiles.")
-    rest = (functional, quantiles, temperature, tau)
+    rest = (functional, quantiles, energy, tau)
     length = float(np.clip(1.0, spread / 100, 100 * spread))  # one, unless the law is of another scale altogether
     options = {
         "gtol": 1e-9 * min(1.0, length / tau),
@@ -118,20 +139,20 @@ def quantile_step(
             return found.x
     raise Refusal(
         f"A quantile step ends where its slope is zero, to 1e-6 of the law's spread {spread:.2g}; got {left:.1e} at "
-        f"tau={tau:g}, temperature={temperature:g}. Write a smaller tau."
+        f"tau={tau:g}, temperature={float(energy.strength):g}. Write a smaller tau."
     )
 
 
 @doubled
-def _told(question, x, functional, last, temperature, tau):
+def _told(question, x, functional, last, energy, tau):
     """What the compiled objective says, in float64 and NumPy."""
-    x, last, temperature, tau = map(jnp.asarray, (x, last, temperature, tau))
-    return np.asarray(question(x, functional, last, temperature, tau))
+    x, last, tau = map(jnp.asarray, (x, last, tau))
+    return np.asarray(question(x, functional, last, energy, tau))
 
 
-def _scaled(x, functional, last, temperature, tau):
+def _scaled(x, functional, last, energy, tau):
     """n times the energy plus half the squared distance over tau, so that every quantile counts one."""
-    return len(x) * _quantile_energy(functional, x, temperature) + jnp.sum((x - last) ** 2) / (2 * tau)
+    return len(x) * _quantile_energy(functional, x, energy) + jnp.sum((x - last) ** 2) / (2 * tau)
 
 
 _objective = eqx.filter_jit(_scaled)
@@ -191,17 +212,39 @@ def mirror_step(
     cloud: Cloud,
     *,
     tau: Annotated[float | Float[Array, ""], Above(0)],
-    temperature: Annotated[float | Float[Array, ""], Least(0)] = 0.0,
+    temperature: Annotated[float | Float[Array, ""], Least(0)] | None = None,
+    internal: InternalEnergy | None = None,
+    grid: Grid | None = None,
 ) -> Cloud:
     """The step with relative entropy in place of transport: mirror descent on the weights, in closed form.
 
     `argmin ∫Psi dmu + temperature ∫log mu dmu + KL(mu | last) / tau`: the weights `∝ (w exp(−tau Psi))^(1/(1 + tau
     temperature))`. Without temperature it is the multiplicative update of `Descend(..., transport=0, growth=1)`; with
-    it, on a grid, it is the damped fixed point of `gibbs`.
+    it, on a grid, it is the damped fixed point of `gibbs`. Another internal energy U of laws on a `grid` stands in the
+    place of the entropy: then the weights solve `Psi + U' + log(w / last) / tau = constant`, cell by cell.
     """
+    if internal is not None:
+        return _cellwise_step(functional, cloud, tau, temperature, internal, grid)
     potential = functional.variation(cloud).potential
-    logs = (jnp.log(cloud.weights) - tau * potential) / (1 + tau * temperature)
+    heat = 0.0 if temperature is None else temperature
+    logs = (jnp.log(cloud.weights) - tau * potential) / (1 + tau * heat)
     return Cloud(cloud.atoms, jax.nn.softmax(logs))
+
+
+def _cellwise_step(functional, cloud, tau, temperature, internal, grid) -> Cloud:
+    """A mirror step with an internal energy U, in float64: `U + KL(· | last) / tau` is another, and a potential."""
+    if grid is None:
+        raise Refusal(
+            f"A mirror step with a {type(internal).__name__} is one of laws on a Grid; got none. Write grid=grid."
+        )
+    last, cells = grid.weights("A mirror step", cloud), grid.internal("mirror_step", temperature, internal)
+    held = last > 0
+    mixed = CellEnergy(HeldEnergy(internal, tau), cells.masses[held])
+    against = np.log(last[held] / mixed.masses) / float(tau)
+    weights = np.zeros(len(last))
+    slopes = mixed.answers((potential_of(functional, grid.centres, last)[held] - against)[None])
+    weights[held] = mixed.weights(slopes)[0]
+    return grid.law(weights)
 
 
 @door

@@ -1,6 +1,6 @@
 """Right calls of what flows are compared with: laws on grids, limits, oracles, proximal steps, reduced laws."""
 
-from bend import FINE, LATE, array, cloud, count, function, number, thing
+from bend import FINE, LATE, array, cloud, count, function, method, number, thing
 from entry import Entry, made, of
 
 _RISK = thing("risk", "penalty", "unit", "hf.Risk(unit, sample, 'square')", "hf.Risk(unit, batches)")
@@ -10,6 +10,7 @@ _GRID = thing("grid", "cloud", "(-3.0, 3.0, 16)", *_OTHER_GRIDS)
 _LAW = cloud("law").also("cloud", "hf.Grid(-3.0, 3.0, 17).normal(0.0, 1.0)")
 _WARM = number("0.5", above=0)
 _COOL = number("0.5", least=0)
+_MILD = number("0.5", least=0, optional=True)
 _TIMES = array("times", width=False, rows=False).also("-times", "times[::-1]")
 _ANY_TIMES = array("times", width=False, rows=False, empty=FINE)
 _MOMENTS = array("moments").also("-moments", "moments + np.triu(moments)")
@@ -24,6 +25,10 @@ _SPHERE = count("5", least=3, huge=FINE, optional=True)
 _ONE = function("square", "lambda z: z", "lambda z: 'three'", "lambda z: None")
 _ORDERED = array("quantiles", width=False, rows=False).also("quantiles[::-1]")
 _SHARES = array("masses").also("-masses")
+_NO_ENERGIES = ("penalty", "well", "hf.ChiSquared(hf.Grid(0.0, 1.0, 16).normal(0.5, 0.25))")
+_DENSE = thing("hf.PorousMedium(2.0)", *_NO_ENERGIES)
+_STRONG = {"strength": number("0.5", least=0), "reference": cloud("law", dim=False, optional=True)}
+_PAID = "hf.free_energy(well, grid, law, internal={})"
 
 ENTRIES = [
     # laws on grids
@@ -68,6 +73,30 @@ ENTRIES = [
         dt=number("0.25", above=0),
         steps=count("2", least=0),
         every=count("1", huge=FINE, optional=True),
+    ),
+    # internal energies
+    *made("PorousMedium", _PAID, m=number("2.0", above=1), **_STRONG),
+    *made("ChiSquared", _PAID, reference=cloud("law", dim=False), strength=number("0.5", least=0)),
+    *made(
+        "ConvexEnergy",
+        _PAID,
+        function=function("lambda r: r**2", "lambda r: -r", "lambda r: 'three'", "lambda r: None", "jnp.sum"),
+        **_STRONG,
+    ),
+    Entry(
+        "InternalEnergy",
+        "hf.free_energy(well, grid, law, internal=OwnEnergy({at}))",
+        {"at": method("lambda r: r**2", "lambda r: -(r**2)", "lambda r: 'three'", "lambda r: None", "jnp.sum")},
+    ),
+    Entry("free_energy", "hf.free_energy(well, grid, law, {*})", {"internal": _DENSE}),
+    Entry("gibbs", "hf.gibbs(well, grid, {*}).cloud", {"internal": _DENSE}),
+    Entry("fokker_planck", "hf.fokker_planck(well, grid, law, dt=0.25, steps=2, {*})", {"internal": _DENSE}),
+    Entry("quantile_energy", "hf.quantile_energy(well, quantiles, {*})", {"internal": _DENSE}),
+    Entry("quantile_step", "hf.quantile_step(well, quantiles, tau=0.5, {*})", {"internal": _DENSE}),
+    Entry(
+        "mirror_step",
+        "hf.mirror_step(well, law, tau=0.5, {*})",
+        {"internal": thing("hf.PorousMedium(2.0)", *_NO_ENERGIES, optional=True), "grid": _GRID},
     ),
     Entry("GridPath", "hf.fokker_planck(well, grid, law, temperature=0.5, dt=0.25, steps=1).drift", {}),
     of(
@@ -177,7 +206,7 @@ ENTRIES = [
         blur=number("0.5", above=0, optional=True),
         iterations=count("20000", huge=FINE),
     ),
-    of("mirror_step", functional=_WELL, cloud=cloud("law", dim=False), tau=_COOL, temperature=_COOL),
+    of("mirror_step", functional=_WELL, cloud=cloud("law", dim=False), tau=_COOL, temperature=_MILD),
     of(
         "grid_quantiles",
         grid=thing("grid", "cloud", *_OTHER_GRIDS[:2]),

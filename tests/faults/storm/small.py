@@ -98,6 +98,8 @@ SMALL: dict[str, str] = {
     "return self.at(cloud)\n    @classmethod\n    def examples(cls): return []",
     "OwnData": "class OwnData(hf.Data):\n    at: object\n    def batch(self, key): return self.at(key)\n"
     "    @classmethod\n    def examples(cls): return []",
+    "OwnEnergy": "class OwnEnergy(hf.InternalEnergy):\n    at: object\n    def density(self, ratio): return "
+    "self.at(ratio)\n    @classmethod\n    def examples(cls): return []",
     # what is done to a right value to bend it
     "holed": "lambda a: np.where(np.arange(np.size(a)).reshape(np.shape(a)) == 0, np.nan, np.asarray(a, float))",
     "opened": "lambda a: np.where(np.arange(np.size(a)).reshape(np.shape(a)) == 0, np.inf, np.asarray(a, float))",
