@@ -6,7 +6,7 @@ Every scheme moves one cloud, or the clouds of several players, through `advance
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from haarflow.doors import Advised, Count, NonNegativeLeaf, PositiveLeaf, door
+from haarflow.doors import Advised, Least, Most, NonNegativeLeaf, PositiveLeaf, door
 from haarflow.dynamics.fields import Field, Tangent, advance, grow
 from haarflow.dynamics.noise import gaussian
 from haarflow.dynamics.players import listed, map_clouds, own_keys, settled_keys
@@ -197,7 +197,7 @@ class Adaptive(Scheme):
 
     rtol: PositiveLeaf = eqx.field(default=1e-8, converter=leaf, kw_only=True)
     atol: PositiveLeaf = eqx.field(default=1e-10, converter=leaf, kw_only=True)
-    most: Count = eqx.field(default=4096, kw_only=True)
+    most: Annotated[int, Least(1), Most(2**31 - 1)] = eqx.field(default=4096, kw_only=True)
 
     def step(self, key, field, clouds, state, dt):
         import diffrax
