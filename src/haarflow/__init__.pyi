@@ -71,6 +71,7 @@ from haarflow.dynamics.oracles import quadratic_fluctuation as quadratic_fluctua
 from haarflow.dynamics.oracles import quadratic_map as quadratic_map
 from haarflow.dynamics.oracles import quadratic_sampling as quadratic_sampling
 from haarflow.dynamics.oracles import replicator as replicator
+from haarflow.dynamics.players import map_clouds as map_clouds
 from haarflow.dynamics.proximal import entropic_step as entropic_step
 from haarflow.dynamics.proximal import gaussian_step as gaussian_step
 from haarflow.dynamics.proximal import grid_quantiles as grid_quantiles

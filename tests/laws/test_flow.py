@@ -195,7 +195,7 @@ def test_a_step_must_be_a_positive_number(dt):
 def test_refusals():
     with pytest.raises(Refusal, match="flow's steps is a whole number >= 0; got -1"):
         flow(FIELD, SGD, start(), key=KEY, dt=0.1, steps=-1)
-    with pytest.raises(Refusal, match="needs one scheme, or a scheme for each"):
+    with pytest.raises(Refusal, match="needs one scheme or a scheme for each; got fields 'a' and schemes 'b'"):
         flow({"a": FIELD}, {"b": SGD}, start(), key=KEY, dt=0.1, steps=1)
     with pytest.raises(Refusal, match=r"one cloud for each key; got \(3,\) clouds and one keys"):
         flow(FIELD, SGD, stack([start()] * 3), key=KEY, dt=0.1, steps=1)
@@ -376,6 +376,7 @@ BAD = {
     "A schedule takes a time to one number; got an array .3,. of float64": {"schedule": lambda t: jnp.ones(3)},
     r"A flow of 10{18} steps would take 2.78e\+08 hours or more; at most 720": {"steps": 10**18},
     "A flow of 1000000000000 steps with a record every 1 would need 100 TB": {"steps": 10**12, "every": 1},
+    "A flow of several fields, each with a name, needs .*; got fields 'a' and 3": {"field": {"a": FIELD, 3: FIELD}},
     "flow's cloud is a Cloud": {"cloud": "cloud"},
 }
 
@@ -500,3 +501,14 @@ def test_a_changed_flow_never_gets_the_answer_of_another(tmp_path, field):
             pytest.fail(f"{name}: {run(**change).ended}")
     again = {"scheme": Optax(optax.adam(1.0)), "probes": {"m": lambda cloud: cloud.mean()}}
     same(found.cloud, run(**again, progress=pytest.fail).cloud)
+
+
+def test_a_flow_inside_of_a_compiled_program_is_refused():
+    def run(cloud, tau=1.0):
+        return flow(Descend(Penalty(tau)), Euler(), cloud, key=KEY, dt=0.1, steps=1).cloud.atoms
+
+    for compiled in (jax.jit(run), jax.jit(lambda tau: run(start(), tau))):
+        with pytest.raises(
+            Refusal, match="flow compiles a loop of its own, .*; got traced ones. Call it outside of jit"
+        ):
+            compiled(start() if compiled.__name__ == "run" else 1.0)

@@ -324,7 +324,7 @@ BAD = {
     "Players are clouds by their names; got a dict of 0 with nobody": {"cloud": {}},
     "Players are clouds by their names; got a dict of 2 with": {"cloud": {"x": PAIR["x"], 3: PAIR["y"]}},
     "Players are clouds by their names; got a dict of 1 with 'x'": {"cloud": {"x": PAIR}},
-    "starts from one cloud, or a cloud for each; got fields .'a', 'x'. and clouds .'x', 'y'": {
+    "starts from one cloud, or a cloud for each; got fields 'a' and 'x' and clouds 'x' and 'y'": {
         "field": {"a": GAME, "x": GAME}
     },
     r"flow's cloud\['x'\] is a Cloud or a mapping; got 3": {"cloud": {"x": 3}},
@@ -367,3 +367,5 @@ def test_advance_names_what_does_not_match():
     with pytest.raises(Refusal, match=r"a tangent of the cloud's shape \(5, 2\); got \(4, 3\)"):
         advance(PAIR["x"], still(PAIR["y"]), 0.1)
     assert gap(advance(PAIR, map_clouds(still, PAIR), 0.1), PAIR) == 0
+    with pytest.raises(Refusal, match="a mapping by name for the players 'x' and 'y'; got one for 'x'"):
+        map_clouds(lambda cloud, rate: rate, PAIR, {"x": 1.0})

@@ -70,7 +70,7 @@ def test_it_prints_what_happened():
     assert "<script>" not in _named("<script>")._repr_html_()
     game = DescentAscent(lambda clouds: clouds["a"].mean() @ clouds["b"].mean(), ascend="b")
     players = flow(game, Euler(), {"b": CLOUD, "a": uniform(CLOUD.atoms[:2])}, key=KEY, dt=1e-3, steps=1)
-    assert repr(players) == "Trajectory of a: 2 particles in R^2; b: 3 particles in R^2 (1 steps to time 0.001)"
+    assert repr(players) == "Trajectory of a: 2 particles in R^2; b: 3 particles in R^2 (1 step to time 0.001)"
 
 
 def _named(name):

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Key
 from haarflow.doors import Count, Natural, door
 from haarflow.dynamics.checkpoints import Checkpoint
 from haarflow.dynamics.fields import Field
-from haarflow.dynamics.lanes import along, begun, finite, lanes_of, step_sizes, stepped
+from haarflow.dynamics.lanes import along, begun, finite, lanes_of, refuse_traced, step_sizes, stepped
 from haarflow.dynamics.players import Along
 from haarflow.dynamics.progress import Tell, watching
 from haarflow.dynamics.schemes import Scheme
@@ -120,16 +120,15 @@ def flow(
     """
     _refuse_unless_soon(steps, every or steps or 1, key.size)
     lanes, mesh = lanes_of(field, scheme, key), mesh_of(devices)
+    refuse_traced(lanes, key, dt)
     dt, schedule = step_sizes(dt, key), _schedule(schedule)
     watched = {name: jax.tree.map(by_value, probe) for name, probe in (probes or {}).items()}
     state = begun(lanes, cloud, key)
     records = {*range(0, steps, every or steps or 1), steps}
     log = Log(watched, list(lanes), batched=key.ndim == 1)
     at = 0
-    saved = Checkpoint(
-        checkpoint,
-        (lanes, state, key, dt, schedule, sorted(watched.items(), key=lambda probe: probe[0]), sorted(records)),
-    )
+    named = sorted(watched.items(), key=lambda probe: probe[0])
+    saved = Checkpoint(checkpoint, (lanes, state, key, dt, schedule, named, sorted(records)))
     if saved.found:
         at, state, log.rows = saved.load(state)
     clock = Clock(dt, schedule)

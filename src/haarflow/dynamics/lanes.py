@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
 from haarflow.dynamics.ensembles import apart, stacked, together
@@ -37,10 +38,10 @@ def lanes_of(field: Any, scheme: Any, key: Key[Array, "*r"]) -> dict[str, Lane]:
         )
     fields = field if isinstance(field, Mapping) else {"": field}
     schemes = scheme if isinstance(scheme, Mapping) else dict.fromkeys(fields, scheme)
-    if not fields or set(fields) != set(schemes):
+    if not fields or set(fields) != set(schemes) or not all(isinstance(name, str) for name in fields):
         raise Refusal(
-            f"A flow of several fields needs one scheme, or a scheme for each; got fields {sorted(fields)} and "
-            f"schemes {sorted(schemes)}. Give both the same names."
+            f"A flow of several fields, each with a name, needs one scheme or a scheme for each; got fields "
+            f"{listed(fields)} and schemes {listed(schemes)}. Give both the same names."
         )
     return {name: Lane(_one("Fields", fields[name], key), _one("Schemes", schemes[name], key)) for name in fields}
 
@@ -59,7 +60,9 @@ def _one(owner: str, given: Any, key) -> Any:
 
 def begun(lanes: dict[str, Lane], cloud: Any, key: Key[Array, "*r"]) -> State:
     """The state before the first step: each lane's clouds, brought to where its field lives, and its scheme's state."""
-    given = {name: map_clouds(partial(_spread, key), clouds) for name, clouds in _clouds(lanes, cloud).items()}
+    given = _clouds(lanes, cloud)
+    refuse_traced(given)
+    given = {name: map_clouds(partial(_spread, key), clouds) for name, clouds in given.items()}
     own, shared = apart(lanes)
 
     def begin(own, clouds):
@@ -94,8 +97,8 @@ def _clouds(lanes: dict[str, Lane], cloud: Any) -> dict[str, Any]:
         return {name: _players(cloud[name]) for name in lanes}
     if set(cloud) & set(lanes):
         raise Refusal(
-            f"A flow of several fields starts from one cloud, or a cloud for each; got fields {sorted(lanes)} and "
-            f"clouds {sorted(map(str, cloud))}. Give both the same names."
+            f"A flow of several fields starts from one cloud, or a cloud for each; got fields {listed(lanes)} and "
+            f"clouds {listed(cloud)}. Give both the same names."
         )
     return dict.fromkeys(lanes, _players(cloud))
 
@@ -136,6 +139,15 @@ def step_sizes(dt: Any, key: Key[Array, "*r"]) -> Float[np.ndarray, "*r"]:
             "Write one dt, or as many as there are keys."
         )
     return np.broadcast_to(sizes, key.shape)
+
+
+def refuse_traced(*given: Any) -> None:
+    """A sentence, where a flow is called inside of a compiled program."""
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given)):
+        raise Refusal(
+            "flow compiles a loop of its own, which looks at its numbers; got traced ones. "
+            "Call it outside of jit, vmap and grad, with many keys for many runs."
+        )
 
 
 def along(lanes: dict[str, Lane], state: State) -> dict[str, Any]:

@@ -16,9 +16,11 @@ import jax
 from jax import ShapeDtypeStruct
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
+from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.fast.materialise import materialised
 from haarflow.measures.clouds import Cloud
+from haarflow.values import said
 
 T = TypeVar("T")
 Clouds = Cloud | dict[str, Cloud]
@@ -29,11 +31,21 @@ def is_cloud(tree: Any) -> bool:
     return isinstance(tree, Cloud)
 
 
-def map_clouds(function: Callable, clouds: Any, *others: Any) -> Any:
-    """The function of one cloud, or {name: function of the player's cloud}.
+@door
+def map_clouds(function: Callable, clouds: Cloud | Mapping[str, Cloud], *others: Any) -> Any:
+    """The function of one cloud, or {name: function of the player's cloud}: how a scheme treats both alike.
 
-    `others` are as many as there are clouds: one of each beside one cloud, mappings by name beside players.
+    `others` go beside the clouds: anything beside one cloud, mappings by the same names beside players.
+    `map_clouds(lambda cloud: Cloud(cloud.atoms.clip(-1, 1), cloud.weights), clouds)` keeps all of them in a cube.
     """
+    if isinstance(clouds, Mapping):
+        for other in others:
+            if not isinstance(other, Mapping) or set(other) != set(clouds):
+                got = f"one for {listed(other)}" if isinstance(other, Mapping) else said(other)
+                raise Refusal(
+                    f"map_clouds takes a mapping by name for the players {listed(clouds)}; got {got}. "
+                    "Give both the same names."
+                )
     return jax.tree.map(function, clouds, *others, is_leaf=is_cloud)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from haarflow.doors import Advised, Count, Most, NonNegativeLeaf, PositiveLeaf, door
+from haarflow.doors import Advised, Least, Most, NonNegativeLeaf, PositiveLeaf, door
 from haarflow.dynamics.fields import Field, Tangent, advance, grow
 from haarflow.dynamics.players import listed, map_clouds, own_keys, settled_keys
 from haarflow.errors import Refusal
@@ -198,7 +198,7 @@ class Adaptive(Scheme):
 
     rtol: PositiveLeaf = eqx.field(default=1e-8, converter=leaf, kw_only=True)
     atol: PositiveLeaf = eqx.field(default=1e-10, converter=leaf, kw_only=True)
-    most: Annotated[Count, Most(2**31 - 1)] = eqx.field(default=4096, kw_only=True)
+    most: Annotated[int, Least(1), Most(2**31 - 1)] = eqx.field(default=4096, kw_only=True)
 
     def step(self, key, field, clouds, state, dt):
         import diffrax

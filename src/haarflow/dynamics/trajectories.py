@@ -109,17 +109,22 @@ class Trajectory(Generic[C]):
 
     def _headline(self) -> str:
         told = [
-            f"{f'{name}: ' if name else ''}{cloud.n} particles in R^{cloud.p}"
+            f"{f'{name}: ' if name else ''}{_counted(cloud.n, 'particle')} in R^{cloud.p}"
             for name, cloud in by_name(self.cloud).items()
         ]
-        runs = f"{self.ended.size} runs, " if self.ended.ndim else ""
-        return f"Trajectory of {'; '.join(told)} ({runs}{self.steps[-1]} steps to time {np.max(self.times):g})"
+        runs = f"{_counted(self.ended.size, 'run')}, " if self.ended.ndim else ""
+        steps = _counted(int(self.steps[-1]), "step")
+        return f"Trajectory of {'; '.join(told)} ({runs}{steps} to time {np.max(self.times):g})"
 
     def _summary(self) -> list[tuple[str, str, str]]:
         """Every probe with its values at the start and at the end."""
         axis = self.ended.ndim
         ends = {name: [_short(values.take(i, axis), axis) for i in (0, -1)] for name, values in self.probes.items()}
         return [(name, first, last) for name, (first, last) in ends.items()]
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' * (number != 1)}"
 
 
 def _over_runs(times: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

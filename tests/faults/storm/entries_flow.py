@@ -134,6 +134,15 @@ ENTRIES = [
             "tangents": thing("game(key, players)", "{'x': 3.0}", "hf.Tangent(jnp.asarray(atoms))"),
         },
     ),
+    Entry(
+        "map_clouds",
+        "hf.map_clouds({function}, {clouds}, {others})",
+        {
+            "function": function("lambda c, rate: rate * c.mean()"),
+            "clouds": thing("players", "{'x': cloud}", "{'x': 3.0, 'y': other}"),
+            "others": one_of("{'x': 0.5, 'y': 2.0}", "{'x': 0.5}", "0.5", "{'x': 0.5, 'z': 2.0}"),
+        },
+    ),
     Entry("streams", "[jax.random.key_data(one) for one in hf.streams({*})]", {"key": key()}),
     # schemes
     Entry("Euler", "hf.Euler().start(wide)", {}),
