@@ -7,7 +7,7 @@ import pytest
 from haarflow.algebra import chains
 from haarflow.algebra.characters import character_dimension
 from haarflow.algebra.generated import Matrices, Permutations
-from haarflow.algebra.given import image, permutation, regular, represent
+from haarflow.algebra.given import image, permutation, point_set, regular, represent
 from haarflow.algebra.groups import (
     Cyclic,
     Dihedral,
@@ -117,6 +117,47 @@ SENTENCES = {
     "large projector": (
         lambda: (natural(Symmetric(200)) ** 2).fixed_projector(),
         "would hold 40000 × 40000 numbers; at most 6.7e+07 are listed.",
+    ),
+    "an orbit without end": (
+        lambda: point_set(Symmetric(1000), 3).action(),
+        "The orbit of a vector in R^3000 under all elements of Symmetric(1000) would hold 1e2567 × 3000 numbers; at "
+        "most 6.7e+07 are listed. Write `elements=group.draw(key, 64)` to average over 64 draws, or `augment(data, on_x,",
+    ),
+    "elements of another group": (
+        lambda: natural(Cyclic(4)).action(Symmetric(4).draw(0, 9)),
+        "Cyclic(4) acts through its own elements, on R^4; got `elements` on R^4 that are others. Write",
+    ),
+    "elements of another space": (
+        lambda: natural(Cyclic(4)).action(Cyclic(3).draw(0, 9)),
+        "Cyclic(4) acts through its own elements, on R^4; got `elements` on R^3 that are others. Write",
+    ),
+    "rows of another width for an Action": (
+        lambda: natural(Cyclic(3)).action().apply(np.ones(2)),
+        "An Action on R^3 moves rows of 3 numbers; got an array of shape (2,). Write z with 3 numbers in its",
+    ),
+    "rows and elements": (
+        lambda: natural(Cyclic(3)).action().apply_each(np.ones((2, 3))),
+        "apply_each moves row i by element i of 3; got an array of shape (2, 3). Write 3 rows, or `apply` to",
+    ),
+    "no place": (
+        lambda: natural(Cyclic(3)).action().pick(3),
+        "pick takes a place among 3 elements, from 0, or a list of places; got 3. Write pick(0), or pick([0, 1]).",
+    ),
+    "a product of different sizes": (
+        lambda: natural(Cyclic(3)).action() @ natural(Cyclic(3)).action().pick(0),
+        "A product of Actions is of 3 elements on R^3 each; got 1 on R^3. Write `pick` to take as many of both.",
+    ),
+    "no image": (
+        lambda: image("spins", 4, 4),
+        "An image's group is one of dihedral, rotations, flips, mirror, translations, or a group of the plane; got",
+    ),
+    "signs of points": (
+        lambda: point_set(Signs(3), 2),
+        "A set of points is moved by a group that permutes them; got Signs(3). Write `Symmetric(m)` for all",
+    ),
+    "draws as matrices": (
+        lambda: Symmetric(5000).haar(0, 10**6),
+        "Draw fewer at once, or write `group.draw(key, n)`, which keeps permutations as such.",
     ),
     "not permuting": (lambda: natural(Dihedral(3)).orbits(), "natural(Dihedral(3)) does more than permute"),
     "signs": (

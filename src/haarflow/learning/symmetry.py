@@ -162,7 +162,7 @@ class Averaged(Wrapped):
 
     def __init__(self, unit: Unit, on_x: Any, on_y: Any):
         """On inputs and on outputs the same elements, as Actions or as matrices (g, d, d) and (g, c, c)."""
-        self.unit, self.on_x, self.on_y = unit, as_action(on_x), as_action(on_y)
+        self.unit, self.on_x, self.on_y = unit, in_jax(as_action(on_x)), in_jax(as_action(on_y))
 
     def __call__(self, theta, x):
         outputs = jax.vmap(lambda image: self.unit(theta, image))(self.on_x.apply(x))
