@@ -27,6 +27,8 @@ from haarflow.dynamics.schemes import Scheme
 from haarflow.dynamics.shards import agreed, divided, everywhere, mesh_of, turned, whole
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
+from haarflow.learning.data import at_step
+from haarflow.learning.loaders import complaints
 from haarflow.measures.clouds import Cloud
 from haarflow.values import said
 
@@ -97,15 +99,17 @@ def flow(
     piece = 16
     if not log.rows:
         log.record(at, clock.at(0), state)
-    with watching(progress) as tell:
+    with watching(progress) as tell, complaints() as refuse_if_told:
         while at < steps and any(state.going(lane) for lane in lanes):
             end = min(at + piece, min(stop for stop in records if stop > at))
             begun = time.monotonic()
             moved = advance(lanes, state, key, dt, schedule, np.asarray(at), np.asarray(end), mesh)
             if advance is _advance and not _finite(moved):
+                refuse_if_told()
                 advance = _guarded
                 continue
             stopping = [lane for lane in lanes if state.going(lane) and not moved.going(lane)]
+            refuse_if_told()
             for lane in stopping:  # a row where its last run stopped, and no other after it
                 last = int(whole(moved.last[lane]).max())
                 if last not in records or last > at:
@@ -196,7 +200,7 @@ def _step(lanes: dict[str, Lane], state: State, key, dt, schedule, k) -> State:
         here = jax.random.fold_in(unrolled(key), k)
         size = dt * schedule(k * dt)
         moved = {}
-        for name, lane in together(own, shared).items():
+        for name, lane in at_step(together(own, shared), unrolled(key), k).items():
             cloud, memory = before[name]
             after, memory = _pair(lane, lane.scheme.step(here, Checked(lane.field), cloud, memory, size))
             moved[name] = _alike(lane, before[name], (lane.field.keep(cloud, after), memory))
