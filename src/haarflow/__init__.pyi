@@ -104,7 +104,6 @@ from haarflow.learning.data import Sample as Sample
 from haarflow.learning.data import Stream as Stream
 from haarflow.learning.data import Teacher as Teacher
 from haarflow.learning.data import TwoGaussians as TwoGaussians
-from haarflow.learning.data import folds as folds
 from haarflow.learning.folding import fold as fold
 from haarflow.learning.functionals import Functional as Functional
 from haarflow.learning.functionals import Penalty as Penalty
@@ -124,6 +123,8 @@ from haarflow.learning.sphere import known_and_rest as known_and_rest
 from haarflow.learning.sphere import relu_distance as relu_distance
 from haarflow.learning.sphere import relu_kernel as relu_kernel
 from haarflow.learning.sphere import relu_split as relu_split
+from haarflow.learning.splits import folds as folds
+from haarflow.learning.splits import split as split
 from haarflow.learning.symmetry import asymmetry as asymmetry
 from haarflow.learning.symmetry import augment as augment
 from haarflow.learning.symmetry import average as average

@@ -72,6 +72,19 @@ class Most:
 
 
 @dataclass(frozen=True)
+class Below:
+    """The rule x < bound."""
+
+    bound: float | int
+
+    def holds(self, value) -> bool:
+        return bool(np.all(value < self.bound))
+
+    def __str__(self):
+        return f"< {self.bound:g}"
+
+
+@dataclass(frozen=True)
 class Infinite:
     """The permission to be infinite."""
 

@@ -25,6 +25,8 @@ from haarflow.errors import Refusal
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 _SETTLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _HOUSE = str(Path(__file__).parent)
+_LARGE = 2**20  # bytes, from which on the digest of an array is remembered
+_digests: dict[int, tuple[weakref.ref, str]] = {}
 
 
 class Unidentified(Refusal):
@@ -167,7 +169,10 @@ class _Walk:
             self._all(f"objects {content.shape}", *content.ravel().tolist())
             return
         self._say("array", content.dtype, content.shape)
-        self.found.update(np.ascontiguousarray(content).data.cast("B") if content.size else b"")
+        if content.nbytes < _LARGE:
+            self.found.update(_bytes(content))
+        else:
+            self._say(_remembered(array, content))
 
     def _set(self, members: Any) -> None:
         self._say("set", *sorted(digest(member) for member in members))
@@ -214,6 +219,22 @@ class _Walk:
         self._say("code", code.co_code.hex(), code.co_names, code.co_varnames, code.co_freevars)
         self._say(code.co_flags & ~inspect.CO_NESTED)
         self._all("constants", *constants)
+
+
+def _bytes(content: np.ndarray) -> Any:
+    return np.ascontiguousarray(content).data.cast("B") if content.size else b""
+
+
+def _remembered(array: Any, content: np.ndarray) -> str:
+    """The digest of a large array; that of a JAX array, which never changes, is computed once while it lives."""
+    name = id(array)
+    known = _digests.get(name)
+    if known is not None and known[0]() is array:
+        return known[1]
+    found = hashlib.blake2b(_bytes(content), digest_size=32).hexdigest()
+    if not isinstance(array, np.ndarray | np.generic):
+        _digests[name] = weakref.ref(array, lambda _: _digests.pop(name, None)), found
+    return found
 
 
 def _documented(code: types.CodeType) -> bool:

@@ -12,8 +12,9 @@ from haarflow.dynamics.flow import flow
 from haarflow.errors import Refusal
 from haarflow.experiments import _discovery as given
 from haarflow.experiments import _published as published
-from haarflow.learning.data import Sample, folds
+from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
+from haarflow.learning.splits import folds
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.invariance import si_rmd
 from haarflow.practice.discover import Discovery, angles, discover

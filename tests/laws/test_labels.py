@@ -10,9 +10,10 @@ import pytest
 from haarflow.algebra.groups import Cyclic
 from haarflow.algebra.reps import natural, trivial
 from haarflow.errors import Refusal
-from haarflow.learning.data import Sample, Stream, TwoGaussians, folds
+from haarflow.learning.data import Sample, Stream, TwoGaussians
 from haarflow.learning.losses import Loss, by_name
 from haarflow.learning.risks import Risk
+from haarflow.learning.splits import folds
 from haarflow.learning.symmetry import augment, close
 from haarflow.measures.clouds import uniform
 from haarflow.models.residual import Residual

@@ -167,7 +167,7 @@ SENTENCES = [
     (lambda: house.folds(KEY, SAMPLE, 4), "at least one row each; got 4 folds of 3 rows. Write a count from 1 to 3"),
     (lambda: house.folds(KEY, SAMPLE, 0), "folds's count is a whole number >= 1; got 0"),
     (lambda: house.folds("k", SAMPLE, 1), "folds's key is one key; got 'k'"),
-    (lambda: house.load(3), "load's path is .*; got 3"),
+    (lambda: house.load(3), "load reads a file, or a table with named columns .*; got 3. For arrays write Sample"),
     (lambda: house.augment("data", SWAP, SWAP), "augment's data is a Data; got 'data'"),
     (lambda: house.augment(SAMPLE, Cyclic(2), SWAP), "augment's on_x is a Rep.*; got|augment takes a representation"),
     (lambda: house.augment(SAMPLE, SWAP, SWAP, exact="yes"), "augment's exact is True or False; got 'yes'"),

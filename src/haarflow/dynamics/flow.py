@@ -31,6 +31,7 @@ from haarflow.errors import Refusal
 from haarflow.fast import tuning
 from haarflow.fast.layout import lies_turned, turned
 from haarflow.identity import by_value
+from haarflow.learning.loaders import complaints
 from haarflow.measures.clouds import Cloud
 from haarflow.models.fits import shapes_of
 from haarflow.values import refuse_unless_affordable, refuse_unless_soon, said
@@ -140,15 +141,17 @@ def flow(
     piece = 16
     if not log.rows:
         log.record(at, clock.at(0), state)
-    with watching(progress) as tell:
+    with watching(progress) as tell, complaints() as refuse_if_told:
         while at < steps and any(state.going(lane) for lane in lanes):
             end = min(at + piece, min(stop for stop in records if stop > at))
             begin = time.monotonic()
             moved = run(lanes, state, key, dt, schedule, np.asarray(at), np.asarray(end), mesh)
             if run is _unguarded and not finite(moved.lanes):
+                refuse_if_told()
                 run = _guarded
                 continue
             stopping = [lane for lane in lanes if state.going(lane) and not moved.going(lane)]
+            refuse_if_told()
             for lane in stopping:  # a row where its last run stopped, and no other after it
                 last = int(whole(moved.last[lane]).max())
                 if last not in records or last > at:

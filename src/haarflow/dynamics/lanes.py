@@ -172,7 +172,7 @@ def stepped(lanes: dict[str, Lane], state: State, key, dt, schedule, k) -> State
         here = jax.random.fold_in(unrolled(key), k)
         size = dt * schedule(k * dt)
         moved = {}
-        for name, lane in together(own, shared).items():
+        for name, lane in at_step(together(own, shared), unrolled(key), k).items():
             clouds, memory = before[name]
             with expecting(f"The scheme {type(lane.scheme).__name__}", clouds, _TREES):
                 found = lane.scheme.step(here, Checked(lane.field), clouds, memory, size)

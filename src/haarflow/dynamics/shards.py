@@ -4,6 +4,7 @@ Fields and schemes do not know of it. The compiler divides the program as its in
 become sums over devices; and the noise counts particles, so that each device draws the rows that are its own.
 """
 
+import weakref
 from typing import Any, TypeVar
 
 import jax
@@ -15,6 +16,8 @@ from haarflow.errors import Refusal
 
 T = TypeVar("T")
 AXIS = "particles"
+_LARGE = 2**20  # bytes, from which on the copies of an array are kept
+_copies: dict[tuple[int, Mesh], tuple[weakref.ref, jax.Array]] = {}
 
 
 def mesh_of(devices: int | None) -> Mesh | None:
@@ -62,11 +65,28 @@ def _refuse_unless_even(n: int, mesh: Mesh) -> None:
 
 
 def everywhere(tree: T, mesh: Mesh | None) -> T:
-    """The same arrays on every device; what is not an array stays itself."""
+    """The same arrays on every device; what is not an array stays itself.
+
+    What lies on all the devices already, whole on each or divided among them, stays where it is; the copies of a large
+    array, such as the inputs of a sample, serve every flow on these devices as long as the array lives.
+    """
     if mesh is None:
         return tree
+    return jax.tree.map(lambda leaf: _spread(leaf, mesh) if isinstance(leaf, jax.Array) else leaf, tree)
+
+
+def _spread(leaf: jax.Array, mesh: Mesh) -> jax.Array:
     place = NamedSharding(mesh, PartitionSpec())
-    return jax.tree.map(lambda leaf: _put(leaf, place) if isinstance(leaf, jax.Array) else leaf, tree)
+    if leaf.sharding.device_set == place.device_set:
+        return leaf
+    if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key) or leaf.nbytes < _LARGE:
+        return _put(leaf, place)
+    known = _copies.get((id(leaf), mesh))
+    if known is None or known[0]() is not leaf:
+        name = id(leaf), mesh
+        known = weakref.ref(leaf, lambda _: _copies.pop(name, None)), _put(leaf, place)
+        _copies[name] = known
+    return known[1]
 
 
 def _put(leaf: jax.Array, place: NamedSharding) -> jax.Array:

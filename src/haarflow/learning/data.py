@@ -5,18 +5,19 @@ A batch depends on its key alone, so schemes that share a key share their data.
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from haarflow.algebra.reps import Rep
-from haarflow.doors import Count, NonNegativeLeaf, door
+from haarflow.doors import Count, NonNegativeLeaf, Place, admit, door
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
+from haarflow.learning.epochs import refuse_unless_counted, rows_at
 from haarflow.learning.labels import Labels
 from haarflow.learning.losses import Loss
 from haarflow.measures.actions import action_on
@@ -26,6 +27,7 @@ from haarflow.models.fits import refuse_unless_particles, shapes_of
 from haarflow.models.units import Dense, Unit, network
 from haarflow.values import leaf, numbers, refuse_unless_affordable, whole
 
+T = TypeVar("T")
 Batch = tuple[Float[Array, "b d"], Float[Array, "b c"]]
 
 _LOOK = 64  # labels that are drawn to see of which kind they are
@@ -44,6 +46,13 @@ class Data(eqx.Module):
     @abstractmethod
     def examples(cls) -> Sequence["Data"]:
         """Small members for the laws."""
+
+    def at_step(self, key: PRNGKeyArray, step: Int[Array, ""]) -> "Data":
+        """These data at a step of a flow, given the key of the run; for data that go through epochs or files in order.
+
+        A flow asks at every step, and only those that override this.
+        """
+        return self
 
     def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """The shapes (b, d) and (b, c) of a batch, found without drawing one."""
@@ -80,7 +89,11 @@ class Data(eqx.Module):
 
 
 class Sample(Data):
-    """A finite sample: the whole of it at every step, or `size` pairs drawn with replacement.
+    """A finite sample: the whole of it at every step, or `size` pairs, drawn with replacement or dealt out in epochs.
+
+    With `replace=False` a flow sees every pair once in an epoch, in an order that depends on the flow's key and the
+    epoch; where `size` does not divide the number of pairs, a batch goes on into the next epoch. Outside of a flow,
+    where no step is counted, a batch is one of the first epoch.
 
     Inputs and labels come as lists, NumPy, JAX or pandas, a single label a row also as (m,). Labels that are class
     names become indicators, a column for each of the `classes`, which are in alphabetical order.
@@ -89,9 +102,10 @@ class Sample(Data):
     xs: Float[Array, "m d"]
     ys: Float[Array, "m c"]
     size: int | None = None
+    replace: bool = eqx.field(default=True, static=True)
     classes: tuple[str, ...] = eqx.field(default=(), static=True)
 
-    def __init__(self, xs: Any, ys: Any, size: Any = None):
+    def __init__(self, xs: Any, ys: Any, size: Any = None, *, replace: Any = True):
         self.xs = numbers("A Sample's xs", xs)
         self.ys, self.classes = _labels(ys)
         self.size = None if size is None else whole("A batch size", size, least=1)
@@ -100,14 +114,30 @@ class Sample(Data):
                 f"A Sample holds m >= 1 inputs (m, d) and m outputs (m, c); got {self.xs.shape} and {self.ys.shape}. "
                 "For scalar inputs write xs[:, None]."
             )
+        self.replace = admit(Place("A Sample's replace", {}), replace, bool)
+        if not replace and self.size is None:
+            raise Refusal(
+                "A Sample without replacement is dealt out in batches; got no size. Write size=128, for example, or "
+                "leave `replace` out for the whole sample at every step."
+            )
+        if not replace:
+            refuse_unless_counted(self.size or 1, len(self.xs))
         _refuse_unless_held(self.size or 1, self.xs.shape[1] + self.ys.shape[1])
 
     @door
     def batch(self, key: PRNGKeyArray):
         if self.size is None:
             return self.xs, self.ys
-        rows = jax.random.randint(key, (self.size,), 0, len(self.xs))
+        rows = self._rows(key, self.size, len(self.xs))
         return self.xs[rows], self.ys[rows]
+
+    def _rows(self, key: PRNGKeyArray, size: int, m: int) -> Int[Array, "b"]:
+        if self.replace:
+            return jax.random.randint(key, (size,), 0, m)
+        return rows_at(key, jax.random.randint(key, (), 0, max(1, m // size)), size, m)
+
+    def at_step(self, key, step):
+        return self if self.replace or self.size is None else Dealt(self, key, step)
 
     def shapes(self):
         rows = self.size or len(self.xs)
@@ -133,7 +163,27 @@ class Sample(Data):
     @classmethod
     def examples(cls):
         xs = jnp.arange(10.0).reshape(5, 2) / 7
-        return [cls(xs, jnp.sin(xs)), cls(xs, xs[:, :1], size=3)]
+        return [cls(xs, jnp.sin(xs)), cls(xs, xs[:, :1], size=3), cls(xs, xs[:, 1:], size=2, replace=False)]
+
+
+class Dealt(Data):
+    """A Sample without replacement at one step of a flow: its batch is that of the step, whatever the key."""
+
+    sample: Sample
+    key: PRNGKeyArray
+    step: Int[Array, ""]
+
+    def batch(self, key):
+        sample = self.sample
+        rows = rows_at(self.key, self.step, sample.shapes()[0][0], len(sample.xs))
+        return sample.xs[rows], sample.ys[rows]
+
+    def shapes(self):
+        return self.sample.shapes()
+
+    @classmethod
+    def examples(cls):
+        return [cls(Sample.examples()[2], jax.random.key(1), jnp.asarray(3))]
 
 
 def _sized(rows) -> Float[np.ndarray, "m k"]:
@@ -172,19 +222,6 @@ def _all_words(values: np.ndarray) -> bool:
 
 def _refuse_unless_held(rows: int, columns: int):
     refuse_unless_affordable("A batch", float(min(8 * rows * columns, 10**300)), instead="Write a smaller size.")
-
-
-@door
-def folds(key: PRNGKeyArray, sample: Sample, count: Count) -> list[Sample]:
-    """The rows of a sample dealt out at random to `count` samples of equal size: data of their own for replicates."""
-    m = len(sample.xs)
-    if count > m:
-        raise Refusal(
-            f"The folds of a sample have at least one row each; got {count} folds of {m} rows. "
-            f"Write a count from 1 to {m}."
-        )
-    rows = np.asarray(jax.random.permutation(key, m))[: m - m % count].reshape(count, -1)
-    return [sample.holding(sample.xs[here], sample.ys[here]) for here in rows]
 
 
 @door
@@ -261,6 +298,15 @@ class TwoGaussians(Data):
     @classmethod
     def examples(cls):
         return [cls(3, 0.4, 5)]
+
+
+def at_step(tree: T, key: PRNGKeyArray, step: Int[Array, ""]) -> T:
+    """A field, or any other tree, whose data are those of a step of a flow."""
+
+    def in_order(node) -> bool:
+        return isinstance(node, Data) and type(node).at_step is not Data.at_step
+
+    return jax.tree.map(lambda node: node.at_step(key, step) if in_order(node) else node, tree, is_leaf=in_order)
 
 
 def whole_sample(owner: str, data: Data, instead: str) -> Sample:

@@ -1,9 +1,13 @@
-"""Data files: an .npz with arrays x and y, or a .csv whose last columns are the outputs, read as a Sample."""
+"""Data files and tables read as a Sample: .npz, .csv, .parquet, image files in the idx format, and data frames."""
 
+import contextlib
 import csv
+import gzip
 import json
-from io import BytesIO
+import zlib
+from io import BytesIO, StringIO
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -12,33 +16,62 @@ from haarflow import saving
 from haarflow.doors import Count, door
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
+from haarflow.values import said
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+_IDX = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 
 
 @door
-def load(path: str | Path, *, outputs: Count = 1, size: Count | None = None) -> Sample:
-    """A Sample from an .npz file (arrays x and y) or a .csv file (its last `outputs` columns are y).
+def load(
+    source: Any,
+    *,
+    outputs: Count = 1,
+    size: Count | None = None,
+    replace: bool = True,
+    labels: str | Path | None = None,
+) -> Sample:
+    """A Sample from a file, or from a table such as a pandas data frame; its last `outputs` columns are the labels.
 
-    A column of class names in the place of y becomes indicators, as in `Sample`.
+    - .npz: arrays x (m, ...) and y; .csv and .csv.gz: one pair a row, with a line of names or without; .parquet, where
+      pyarrow is installed.
+    - idx files such as `train-images-idx3-ubyte.gz`: one image a row, bytes scaled to [0, 1], in float32. Labels are
+      in the file with `labels-idx1` in its name, beside it, or in the file `labels`.
+
+    A column of class names in the place of y becomes indicators, as in `Sample`. For example
+    `train = load("train-images-idx3-ubyte.gz", size=128, replace=False)`.
     """
-    path = Path(path)
-    readers = {".npz": _read_npz, ".csv": _read_csv}
-    if path.suffix.lower() not in readers:
-        raise Refusal(f"A data file ends in .npz or .csv; got {path.name}. Save it as one of these.")
-    try:
-        xs, ys = readers[path.suffix.lower()](path, outputs)
-    except OSError as error:
-        raise Refusal(f"A data file must be readable; got {path}: {error.strerror or error}. Check the path.") from None
-    for name, values in (("x", xs), ("y", ys)):
+    xs, ys = _from_file(source, outputs, labels) if isinstance(source, str | Path) else _from_table(source, outputs)
+    name = Path(source).name if isinstance(source, str | Path) else "the table"
+    for part, values in (("x", xs), ("y", ys)):
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             row = int(np.argwhere(~np.isfinite(values))[0][0])
             raise Refusal(
-                f"A data file holds finite numbers; got a NaN or infinity in {name}, row {row}, of {path.name}. "
+                f"A data file holds finite numbers; got a NaN or infinity in {part}, row {row}, of {name}. "
                 "Remove or fill that row."
             )
-    return Sample(xs, ys, size)
+    return Sample(xs, ys, size, replace=replace)
 
 
-def _read_npz(path: Path, outputs: int) -> tuple[np.ndarray, np.ndarray]:
+def _from_file(source: str | Path, outputs: int, labels: str | Path | None) -> Pair:
+    path = Path(source)
+    plain = path.name.lower().removesuffix(".gz")
+    readers = {".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}
+    reader = next((reader for ending, reader in readers.items() if plain.endswith(ending)), None)
+    try:
+        if reader is None and "idx" in plain:
+            return _read_idx(path, labels)
+        if reader is not None:
+            return reader(path, outputs)
+    except OSError as error:
+        raise Refusal(f"A data file must be readable; got {path}: {error.strerror or error}. Check the path.") from None
+    raise Refusal(
+        f"A data file ends in .npz, .csv or .parquet, or has idx in its name; got {path.name}. Save it as one of these."
+    )
+
+
+def _read_npz(path: Path, outputs: int) -> Pair:
     try:
         with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
             if saving.HEADER in arrays:
@@ -65,37 +98,79 @@ def _read_npz(path: Path, outputs: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:
+    """The numbers in floating point; those of 16 bits and less, as pixels are, in float32, which holds them exactly."""
     if values.dtype.kind not in "iufb":
         raise ValueError(f"an array of {values.dtype}")
-    return values.astype(float)
+    short = values.dtype.itemsize <= 2 or values.dtype == np.float32
+    return values.astype(np.float32 if short else np.float64)
 
 
-def _read_csv(path: Path, outputs: int) -> tuple[np.ndarray, np.ndarray]:
-    lines = [line for line in path.read_text("utf-8-sig", errors="replace").splitlines() if line.strip()]
-    rows = [next(csv.reader([line])) for line in lines]
-    if rows and not _numeric(rows[0][:-outputs] or rows[0]):
+def _content(path: Path) -> bytes:
+    """What is in a file, unpacked where its name ends in .gz."""
+    content = path.read_bytes()
+    try:
+        return gzip.decompress(content) if path.suffix.lower() == ".gz" else content
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise Refusal(
+            f"A data file whose name ends in .gz is packed by gzip; got {path.name}, which does not unpack ({error}). "
+            "Fetch or pack it again."
+        ) from None
+
+
+def _read_csv(path: Path, outputs: int) -> Pair:
+    text = _content(path).decode("utf-8-sig", errors="replace")
+    table = _numeric_table(text, outputs)
+    if table is None:
+        return _read_rows(path, text, outputs)
+    _refuse_few_columns("A .csv data file", table.shape[1], outputs)
+    return table[:, :-outputs], table[:, -outputs:]
+
+
+def _numeric_table(text: str, outputs: int) -> np.ndarray | None:
+    """A table of numbers, read at once; None where there are words, or rows of other lengths."""
+    first = next((row for row in csv.reader(StringIO(text), skipinitialspace=True) if any(row)), [])
+    try:
+        skipped = 0 if _numeric(first[:-outputs] or first) else 1
+        lines = [line for line in text.splitlines() if line.strip()][skipped:]
+        return np.loadtxt(lines, delimiter=",", quotechar='"', comments=None, ndmin=2) if lines else None
+    except (ValueError, csv.Error):
+        return None
+
+
+def _read_rows(path: Path, text: str, outputs: int) -> Pair:
+    """Row by row: a last column of class names, or the sentence about the first row that is no row of numbers."""
+    reader = csv.reader(StringIO(text), skipinitialspace=True)
+    try:
+        rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise Refusal(
+            f"A .csv data file holds rows of numbers; got {path.name}, which is none ({error}). Write one sample a row."
+        ) from None
+    if rows and not _numeric(rows[0][1][:-outputs] or rows[0][1]):
         rows = rows[1:]
     if not rows:
         raise Refusal(f"A .csv data file holds rows of numbers; got none in {path.name}. Write one sample a row.")
-    width = len(rows[0])
-    if outputs >= width:
-        advice = (
-            f"Write outputs between 1 and {width - 1}." if width > 1 else "Write the inputs in columns of their own."
-        )
-        raise Refusal(
-            f"A .csv data file needs more columns than outputs; got {width} columns and outputs={outputs}. {advice}"
-        )
-    named = outputs == 1 and not any(_numeric(row[-1:]) for row in rows)
-    for number, row in enumerate(rows, len(lines) - len(rows) + 1):
+    width = len(rows[0][1])
+    _refuse_few_columns("A .csv data file", width, outputs)
+    named = outputs == 1 and not any(_numeric(row[-1:]) for _, row in rows)
+    for number, row in rows:
         if len(row) != width or not _numeric(row[:-1] if named else row):
             raise Refusal(
                 f"A .csv data file holds {width} numbers in every row; got {','.join(row)[:60]!r} in line {number} "
                 f"of {path.name}. Mend or remove that line."
             )
+    cells = [row for _, row in rows]
     if named:
-        return np.array([row[:-1] for row in rows], float), np.array([row[-1].strip() for row in rows])
-    table = np.array(rows, float)
-    return table[:, :-outputs], table[:, -outputs:]
+        return np.array([row[:-1] for row in cells], float), np.array([row[-1].strip() for row in cells])
+    return np.array([row[:-outputs] for row in cells], float), np.array([row[-outputs:] for row in cells], float)
+
+
+def _refuse_few_columns(owner: str, width: int, outputs: int):
+    if outputs >= width:
+        advice = (
+            f"Write outputs between 1 and {width - 1}." if width > 1 else "Write the inputs in columns of their own."
+        )
+        raise Refusal(f"{owner} needs more columns than outputs; got {width} columns and outputs={outputs}. {advice}")
 
 
 def _numeric(cells: list[str]) -> bool:
@@ -104,3 +179,81 @@ def _numeric(cells: list[str]) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _read_parquet(path: Path, outputs: int) -> Pair:
+    try:
+        from pyarrow import ArrowInvalid, parquet  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise Refusal(
+            f"A .parquet data file is read by pyarrow; got {path.name} and no pyarrow. "
+            "Write pip install pyarrow, or save the table as .csv."
+        ) from None
+    try:
+        return _from_table(parquet.read_table(path), outputs)
+    except ArrowInvalid as error:
+        raise Refusal(
+            f"A .parquet data file is a table; got {path.name}, which does not read as one "
+            f"({str(error).splitlines()[0].rstrip('.')}). Save it again."
+        ) from None
+
+
+def _from_table(table: Any, outputs: int) -> Pair:
+    """The columns of a data frame of pandas, Polars or Arrow: numbers, and class names for a single output."""
+    names = list(getattr(table, "column_names", getattr(table, "columns", ())))
+    if not names or not hasattr(table, "__getitem__"):
+        raise Refusal(
+            f"load reads a file, or a table with named columns such as a pandas data frame; got {said(table)}. "
+            "For arrays write Sample(xs, ys)."
+        )
+    _refuse_few_columns("A table", len(names), outputs)
+    columns = [np.asarray(table[name]) for name in names]
+    found = [_column(str(name), values) for name, values in zip(names[:-outputs], columns, strict=False)]
+    if outputs == 1 and not _is_numeric(columns[-1]):
+        return np.stack(found, axis=1), columns[-1].astype(str)
+    ends = [_column(str(name), values) for name, values in zip(names[-outputs:], columns[-outputs:], strict=True)]
+    return np.stack(found, axis=1), np.stack(ends, axis=1)
+
+
+def _is_numeric(values: np.ndarray) -> bool:
+    return values.dtype.kind in "iufb"
+
+
+def _column(name: str, values: np.ndarray) -> np.ndarray:
+    if values.dtype == object:
+        with contextlib.suppress(TypeError, ValueError):
+            values = values.astype(float)
+    if values.ndim != 1 or not _is_numeric(values):
+        kind = "words" if values.dtype.kind in "OUST" else f"{values.dtype} of shape {values.shape}"
+        raise Refusal(
+            f"A table holds one number in each place of a column; got {kind} in the column {name!r}. "
+            "Drop that column, or write numbers for it."
+        )
+    return values.astype(np.float64)
+
+
+def _read_idx(path: Path, labels: str | Path | None) -> Pair:
+    images, beside = _idx(path), path.name.replace("images", "labels").replace("idx3", "idx1")
+    place = path.with_name(beside) if labels is None else Path(labels)
+    if labels is None and (beside == path.name or not place.exists()):
+        raise Refusal(
+            f"An idx file of images has its labels in another file; got {path.name} and no {beside} beside it. "
+            "Write load(images, labels=path)."
+        )
+    answers = _idx(place)
+    scaled = _numbers(images) / np.float32(255) if images.dtype == np.uint8 else _numbers(images)
+    return scaled.reshape(len(images), -1), _numbers(answers).reshape(len(answers), -1)
+
+
+def _idx(path: Path) -> np.ndarray:
+    """The array in an idx file: two zeros, the type, the number of axes, their lengths, and the numbers."""
+    content = _content(path)
+    try:
+        kind, axes = (content[2], content[3]) if content[:2] == b"\0\0" and len(content) > 3 else (0, 0)
+        lengths = np.frombuffer(content[4 : 4 + 4 * axes], ">u4").astype(int)
+        return np.frombuffer(content[4 + 4 * axes :], _IDX[kind]).reshape(lengths)
+    except (ValueError, KeyError):
+        raise Refusal(
+            f"An idx file holds a whole array of one of six types; got {path.name}, which does not read as one. "
+            "Fetch or write it again."
+        ) from None
