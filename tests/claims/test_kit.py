@@ -59,6 +59,7 @@ def test_arithmetic_lines_axes_up_by_name_and_everything_else_is_numpys():
     np.testing.assert_allclose(np.log1p(ERRORS), np.log1p(ERRORS.values))
     assert np.log1p(ERRORS).dims == ERRORS.dims
     assert type(np.linalg.norm(ERRORS, axis=-1)) is np.ndarray
+    assert type(ERRORS.max() * np.ones(3)) is np.ndarray
     assert type(np.mean(ERRORS, axis=0)) is np.ndarray
     np.testing.assert_array_equal(np.concatenate([ERRORS, ERRORS]), np.concatenate([ERRORS.values] * 2))
     with pytest.raises(Refusal, match="combined label by label; got two lists of labels for 'n'"):
