@@ -19,7 +19,7 @@ def tell(fraction: Any, text: str = "") -> None:
         _listener(min(max(float(fraction), 0.0), 1.0), text)
 
 
-def in_turns(places: Any, at_once: float) -> Iterator[Any]:
+def in_turns(places: Any, at_once: float | int = 1) -> Iterator[Any]:
     """The places some at a time, at least one, and how far they are is told: so many runs as fit the cache together."""
     size = max(1, int(at_once))
     for first in range(0, len(places), size):
