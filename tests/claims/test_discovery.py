@@ -4,10 +4,10 @@ import jax
 import numpy as np
 import pytest
 
-from haarflow.experiments import _discovery as given
-from haarflow.experiments.discovery import EXAMPLE, LEVELS, NULLS, Discovery
+from haarflow.experiments.discovery import EXAMPLE, FOUND, LEVELS, MISSED, NULLS, Discovery
 from haarflow.practice.escape import RULES
-from haarflow.runs import style
+from haarflow.runs import design, judge, style
+from haarflow.runs.experiment import Data, named
 
 SMALL = Discovery(
     example_runs=2,
@@ -19,93 +19,107 @@ SMALL = Discovery(
     null_runs=40,
     rule_particles=20,
 )
-ALL = [*(f"find {name}" for name in [*given.FOUND, *given.MISSED]), *(f"rule {rule}" for rule in RULES)]
-
-
 SPACES = dict(
-    zip(ALL, [(4, 2), (4, 2), (9, 2), (36, 6), (64, 10), (4, 2), (3, 2), (9, 2), (3, 1), (4, 2), (4, 2)], strict=True)
+    zip((*FOUND, *MISSED), [(4, 2), (4, 2), (9, 2), (36, 6), (64, 10), (4, 2), (3, 2), (9, 2), (3, 1)], strict=True)
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def ideal():
-    """What theory says a run finds."""
-    found = {f"null {name}/p_values": (np.arange(40) + 0.5) / 40 for name in NULLS}
-    for source, (p, k) in SPACES.items():
-        basis = np.eye(p)[:, :k]
-        wrong = source == "rule mean" or source.removeprefix("find ") in given.MISSED
-        found |= {
-            f"{source}/dimension": np.full(2, basis.shape[1] - wrong),
-            f"{source}/true": np.full(2, basis.shape[1]),
-            f"{source}/angle": np.full(2, 90.0 * wrong),
-            f"{source}/outside": np.zeros(2),
-            f"{source}/basis": basis,
-        }
-    return found
+    """What theory says a run finds, to be spoilt."""
+    true = np.array([SPACES[name][1] for name in SMALL.runs], float)
+    wrong = np.array([name in MISSED for name in SMALL.runs], float)
+    basis = np.full((len(true), 64, 10), np.nan)
+    for place, (p, k) in enumerate(SPACES[name] for name in SMALL.runs):
+        basis[place, :p, :k] = np.eye(p)[:, :k]
+    twice, settings = np.ones(2), {"setting": SMALL.runs}
+    found = {
+        "dimension": named(np.outer(true - wrong, twice), "setting", "run", **settings),
+        "true": named(true, "setting", **settings),
+        "angle": named(np.outer(90 * wrong, twice), "setting", "run", **settings),
+        "outside": named(np.zeros((len(true), 2)), "setting", "run", **settings),
+        "basis": named(basis, "setting", "parameter", "direction", **settings),
+        "rule_dimension": named([[1.0, 1.0], [2.0, 2.0]], "rule", "run", rule=RULES),
+        "rule_true": named([2.0, 2.0], "rule", rule=RULES),
+        "rule_angle": named([[90.0, 90.0], [0.0, 0.0]], "rule", "run", rule=RULES),
+        "null_p_value": named(np.tile((np.arange(40) + 0.5) / 40, (2, 1)), "setting", "run", setting=NULLS),
+    }
+    return Data(found)
 
 
 def failing(experiment, data):
-    return [claim for claim, check in experiment.verdict(data).items() if not check.holds]
+    return [claim for claim, check in judge.claims(experiment, data).items() if not check.holds]
 
 
 def test_what_theory_says_holds(ideal):
     assert not failing(SMALL, ideal)
-    assert all(np.isfinite(value) for value in SMALL.figures(ideal).values())
+    assert all(np.isfinite(value) for value in judge.numbers(SMALL, ideal).values())
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "claim"),
+    ("name", "at", "value", "claim"),
     [
-        (f"find {EXAMPLE}/dimension", [2, 3], f"{EXAMPLE}: the right dimension"),
-        (f"find {EXAMPLE}/angle", [2.5, 2.5], f"{EXAMPLE}: median angle"),
-        ("find D4 on 8×8 digits/dimension", [10, 9], "D4 on 8×8 digits: the right dimension"),
-        (f"null {NULLS[1]}/p_values", [0.001] * 4 + [0.5] * 36, f"null runs, {NULLS[1]}: the count below p = 0.01"),
-        (f"null {NULLS[0]}/p_values", [0.05] * 12 + [0.5] * 28, f"null runs, {NULLS[0]}: the count below p = 0.1"),
-        ("rule mean/dimension", [2, 2], "the published mean rule"),
-        ("find S3, teacher on the diagonal/outside", [0, 30.0], "S3 where directions are missed"),
+        ("dimension", {"setting": EXAMPLE}, [2, 3], f"{EXAMPLE}: the right dimension"),
+        ("angle", {"setting": EXAMPLE}, [2.5, 2.5], f"{EXAMPLE}: median angle"),
+        ("dimension", {"setting": "D4 on 8×8 digits"}, [10, 9], "D4 on 8×8 digits: the right dimension"),
+        (
+            "null_p_value",
+            {"setting": NULLS[1]},
+            [0.001] * 4 + [0.5] * 36,
+            f"null runs, {NULLS[1]}: of 40, those with p <=",
+        ),
+        (
+            "null_p_value",
+            {"setting": NULLS[0]},
+            [0.05] * 12 + [0.5] * 28,
+            f"null runs, {NULLS[0]}: of 40, those with p <=",
+        ),
+        ("rule_dimension", {"rule": "mean"}, [2, 2], "the published mean rule"),
+        ("outside", {"setting": "S3, teacher on the diagonal"}, [0, 30.0], "S3 where directions are missed"),
     ],
 )
-def test_each_claim_sees_its_planted_fault(ideal, name, value, claim):
-    spoilt = {**ideal, name: np.array(value)}
-    assert [words for words in failing(SMALL, spoilt) if words.startswith(claim)]
+def test_each_claim_sees_its_planted_fault(ideal, name, at, value, claim):
+    ideal[name].sel(**at).values[...] = value  # a view of the array
+    (lost,) = failing(SMALL, ideal)
+    assert lost.startswith(claim)
 
 
 def test_the_published_example_is_found_and_data_without_its_symmetry_are_seen(ideal):
-    part = f"find {EXAMPLE}, runs 0-1"
+    claims = [
+        f"{EXAMPLE}: the right dimension in at least 95% of runs",
+        f"{EXAMPLE}: median angle to E^G, in degrees, ",
+    ]
     for fault, expected in (("none", 2), ("arbitrary teacher", 4)):
         experiment = SMALL.model_copy(update={"fault": fault})
-        made = {f"find {EXAMPLE}/{name}": rows for name, rows in experiment.run(jax.random.key(0), part).items()}
-        np.testing.assert_array_equal(made[f"find {EXAMPLE}/dimension"], expected)
-        claims = [f"{EXAMPLE}: the right dimension in at least 95% of runs", f"{EXAMPLE}: median angle to E^G below 2°"]
-        assert failing(experiment, {**ideal, **made}) == (claims if expected == 4 else [])
+        made = experiment.find(jax.random.key(0), EXAMPLE, range(2))
+        np.testing.assert_array_equal(made["dimension"], expected)
+        for what in ("dimension", "angle"):
+            ideal[what].sel(setting=EXAMPLE).values[...] = made[what]
+        lost = failing(experiment, ideal)
+        assert len(lost) == (2 if expected == 4 else 0)
+        assert all(map(str.startswith, lost, claims))
 
 
 def test_the_test_is_calibrated_and_judging_by_the_same_half_is_not(ideal):
     for fault, sound in (("none", True), ("same half", False)):
         experiment = SMALL.model_copy(update={"fault": fault})
-        p_values = experiment.run(jax.random.key(0), f"null {EXAMPLE}")["p_values"]
-        wrong = failing(experiment, {**ideal, f"null {EXAMPLE}/p_values": p_values})
-        assert (not wrong) == sound
-        assert sound or len(wrong) == len(LEVELS)
+        ideal.null_p_value.sel(setting=EXAMPLE).values[...] = experiment.null(jax.random.key(0), EXAMPLE)[
+            "null_p_value"
+        ]
+        assert len(failing(experiment, ideal)) == (0 if sound else len(LEVELS))
 
 
-def test_parts_cover_every_run_once_and_gather():
+def test_parts_cover_every_run_once():
     full = Discovery.full()
     assert full.null_runs >= 200
     assert min(full.runs.values()) >= 20
     spans = {}
-    for part in full.parts():
-        name, _, span = part.rpartition(", runs ")
-        if span and name:
-            first, last = map(int, span.split("-"))
-            spans.setdefault(name, []).extend(range(first, last + 1))
-    assert set(spans) == set(ALL)
-    for name, runs in full.runs.items():
-        assert sorted(spans[f"find {name}"]) == list(range(runs))
-    pieces = {part: {"dimension": np.ones(2), "basis": np.eye(2)} for part in full.parts()}
-    gathered = full.gather(pieces)
-    assert gathered["find D4 on 8×8 digits/basis"].shape == (2, 2)
-    assert len(gathered[f"find {EXAMPLE}/dimension"]) == 2 * sum(f"find {EXAMPLE}" in part for part in pieces)
+    for part in design.parts(full).values():
+        if "run" in part.cell:
+            spans.setdefault(part.cell.get("setting", part.cell.get("rule")), []).extend(part.cell["run"])
+    assert spans == {name: list(range(runs)) for name, runs in full.runs.items()} | {
+        rule: list(range(40)) for rule in RULES
+    }
 
 
 def test_the_panels_draw(ideal):

@@ -11,6 +11,7 @@ from haarflow.runs.experiment import (
     Count,
     Experiment,
     Sizes,
+    at_least,
     below,
     blocks,
     film,
@@ -20,6 +21,7 @@ from haarflow.runs.experiment import (
     over,
     panel,
     power_law,
+    within,
 )
 from haarflow.runs.named import Data, Named
 
@@ -35,6 +37,10 @@ def test_parts_of_a_named_array_are_found_by_their_labels():
     assert ERRORS.sel(n=lambda n: n >= 50).labels("n").tolist() == [50, 100]
     assert ERRORS.isel(scheme=slice(1, 3), n=0).shape == (2, 2)
     assert [label for label, _ in ERRORS.each("teacher")] == ["weak", "any"]
+    pairs = dict(ERRORS.each("n", "teacher"))
+    assert list(pairs) == [(n, teacher) for n in (10, 50, 100) for teacher in ("weak", "any")]
+    np.testing.assert_array_equal(pairs[50, "any"], ERRORS.values[1, 1])
+    assert dict(ERRORS.each("teacher", "n", "scheme"))["any", 100, 3] == 23.0
     with pytest.raises(Refusal, match="The labels of 'n' are 10, 50, 100; got 20"):
         ERRORS.sel(n=20)
     with pytest.raises(Refusal, match="The axes of this array are teacher, n, scheme; got 'm'"):
@@ -153,6 +159,48 @@ def test_parts_are_joined_along_the_axes_of_the_design():
     assert data.grid.labels("cells").tolist() == [10, 20, 40, 60]
     assert data.grid.sel(d=2, cells=60) == 2.0
     assert np.isnan(data.grid.sel(d=2, cells=10))
+
+
+class Uneven(Experiment):
+    """Settings that are run more or less often, and find bases of their own size."""
+
+    def design(self):
+        yield (
+            self.find,
+            over(setting=("often", "rare")) * blocks("run", lambda setting: {"often": 3}.get(setting, 1), size=2),
+        )
+
+    def find(self, key, setting, run):
+        basis = np.eye(2 + (setting == "rare"))
+        labels = {"parameter": range(len(basis)), "direction": range(len(basis))}
+        return {"found": named([float(r) for r in run], "run"), "basis": named(basis, *labels, **labels)}
+
+    def claims(self, data):
+        yield at_least("runs in at least {bound:.0%} of places", np.mean(np.isfinite(data.found)), 4 / 6)
+        yield within("the last run", np.nanmax(data.found), 2, 3)
+
+
+def test_an_axis_may_be_longer_in_some_cells_and_its_gaps_are_nan():
+    assert list(design.parts(Uneven())) == [
+        "find setting=often, run=0-1",
+        "find setting=often, run=2-2",
+        "find setting=rare, run=0-0",
+    ]
+    data = gathered(Uneven())
+    np.testing.assert_array_equal(data.found, [[0, 1, 2], [0, np.nan, np.nan]])
+    assert data.basis.shape == (2, 3, 3)
+    assert np.isnan(data.basis.sel(setting="often", parameter=2)).all()
+
+
+def test_bounds_that_may_be_met_are_told():
+    claims = judge.claims(Uneven(), gathered(Uneven()))
+    assert {words: claim.holds for words, claim in claims.items()} == {
+        "runs in at least 67% of places": True,
+        "the last run from 2 to 3": True,
+    }
+    assert not at_least("a share", 0.94, 0.95).holds
+    assert not at_least("a share", np.nan, 0.95).holds
+    assert [within("a count", count, 2, 3).holds for count in (1, 2, 3, 4, np.nan)] == [False, True, True, False, False]
 
 
 def test_a_fit_is_made_once_named_and_told_everywhere(monkeypatch):

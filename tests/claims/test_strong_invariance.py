@@ -40,7 +40,7 @@ def data():
         array: named(
             1e-5 * np.outer(np.array(grids[along], float) ** power, draw), along, "run", **{along: grids[along]}
         )
-        for array, (_, along, power) in LAWS.items()
+        for array, (_, along, power, _) in LAWS.items()
     }
     found = {"off2": off2, "rmd2": rmd2, "gaps": gaps, "single_off2": single, "full_batch": named(1e-30)}
     return Data(found | escapes, lambda data: design.named_fits(SMALL, data))
@@ -66,7 +66,7 @@ def test_what_is_exact_holds_at_any_size_and_the_escape_has_its_direction(rehear
     rehearsal = rehearse(StrongInvariance, jax.random.key(0), **SMALL.model_dump())
     exact = ("Thm 6", "Thm 5: plain, full batch", "float")
     assert not [claim for claim in rehearsal.lost() if claim.startswith(exact)]
-    found = {array: rehearsal.data().fits[name].value for array, (name, _, _) in LAWS.items()}
+    found = {array: rehearsal.data().fits[name].value for array, (name, *_) in LAWS.items()}
     assert found["escape_step"] > 0.5
     assert found["escape_batch"] < -0.5
     assert found["escape_n"] < -0.5

@@ -8,48 +8,53 @@ import numpy as np
 import pytest
 
 from haarflow.experiments.wide import Wide
-from haarflow.runs import catalogue, machine, report, scheduler, style
+from haarflow.practice.compare import SCHEMES
+from haarflow.runs import catalogue, judge, machine, report, scheduler
 
-SMALL = Wide(particles=2000, smaller=(100,), steps=20, inputs=50, mmd_up_to=100)
+SMALL = {"particles": 2000, "smaller": (100,), "steps": 20, "inputs": 50, "mmd_up_to": 100}
 
 
 @pytest.fixture(scope="module")
-def data():
-    return SMALL.gather({part: SMALL.run(jax.random.key(0), part) for part in SMALL.parts()})
+def made(rehearse):
+    return rehearse(Wide, jax.random.key(0), **SMALL)
 
 
-def failing(data):
-    return [claim for claim, check in SMALL.verdict(data).items() if not check.holds]
+def failing(made, data):
+    return [claim for claim, check in judge.claims(made.experiment, data).items() if not check.holds]
 
 
-def test_the_claims_hold_but_for_the_certified_distance_of_a_small_cloud(data):
-    assert [claim[:20] for claim in failing(data)] in ([], ["DA: RMD² to weak inv"])
-    low, high = data["N=2000/DA/wi"]
+def test_the_claims_hold_but_for_the_certified_distance_of_a_small_cloud(made):
+    data = made.data()
+    assert [claim[:20] for claim in failing(made, data)] in ([], ["DA: RMD² to weak inv"])
+    low, high = data.wi.sel(n=2000, scheme="DA")
     assert 0 < low <= high < 0.1
-    assert "N=100/DA/mmd2" in data
-    assert "N=2000/DA/mmd2" not in data
-    assert data["N=100/coupled"].shape == (16,)
-    assert data["N=2000/EA/shown"].shape == (2000, 4)
+    assert np.isfinite(data.mmd2.sel(n=100)).all()
+    assert np.isnan(data.mmd2.sel(n=2000)).all()
+    assert np.isfinite(data.coupled.sel(n=100)).sum() == 16
+    assert np.isfinite(data.coupled.sel(n=2000)).sum() == 1
+    assert data.shown.sel(n=2000, scheme="EA").shape == (2000, 4)
+    assert set(data.asymmetry.labels("scheme")) == set(SCHEMES)
 
 
 @pytest.mark.parametrize(
-    ("name", "claim"),
+    ("name", "at", "claim"),
     [
-        ("N=2000/DA/asymmetry", "DA: N |f − Qf|²"),
-        ("N=2000/FA/asymmetry", "FA: N |f − Qf|²"),
-        ("N=2000/coupled", "N |DA − FA|²"),
-        ("N=2000/EA/si", "EA stays"),
-        ("N=2000/EA/asymmetry", "EA is equivariant"),
-        ("N=2000/DA/wi", "DA: RMD² to weak"),
+        ("asymmetry", {"scheme": "DA"}, "DA: n |f − Qf|²"),
+        ("asymmetry", {"scheme": "FA"}, "FA: n |f − Qf|²"),
+        ("coupled", {}, "n |DA − FA|²"),
+        ("si", {"scheme": "EA"}, "EA stays"),
+        ("asymmetry", {"scheme": "EA"}, "EA is equivariant"),
+        ("wi", {"scheme": "DA"}, "DA: RMD² to weak"),
     ],
 )
-def test_each_claim_sees_its_planted_fault(data, name, claim):
-    spoilt = data | {name: np.full_like(data[name], 0.9)}
-    assert any(words.startswith(claim) for words in failing(spoilt))
+def test_each_claim_sees_its_planted_fault(made, name, at, claim):
+    data = made.data()
+    data[name].sel(n=2000, **at).values[...] = 0.9  # a view of the array
+    assert any(words.startswith(claim) for words in failing(made, data))
 
 
-def test_the_panels_draw(data):
-    assert all(style.render(panel, "salt").startswith("<svg") for panel in SMALL.panels(data))
+def test_the_panels_draw(made):
+    assert made.shown()["mean |DA − FA|² by particle, n = 100"] > 0
 
 
 def test_memory_is_told_beside_the_seconds_and_never_in_the_record(tmp_path, monkeypatch):

@@ -10,8 +10,8 @@ from scipy.stats import binomtest, kstest
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.errors import Refusal
-from haarflow.experiments import _discovery as given
 from haarflow.experiments import _published as published
+from haarflow.experiments.discovery import trial
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
 from haarflow.learning.splits import folds
@@ -21,7 +21,7 @@ from haarflow.practice.discover import Discovery, angles, discover
 from haarflow.practice.escape import Held, Training, escape, excess, pull
 
 KEY = jax.random.key(0)
-SETTING = given.setting("swap of two coordinates")._replace(particles=12, steps=60)
+SETTING = trial("swap of two coordinates")._replace(particles=12, steps=60)
 BASIS = published.ACTION.fixed_basis()
 TRAINING = Training(KEY, 0.4, 1, 8)  # one number of replicates, so that the tests share two programs
 
@@ -124,7 +124,7 @@ def test_the_test_has_its_stated_size_on_training_itself():
 @pytest.fixture(scope="module")
 def found():
     told = []
-    found = given.setting("swap of two coordinates").search(KEY, progress=told.append)
+    found = trial("swap of two coordinates").search(KEY, progress=told.append)
     assert told == sorted(told)
     assert 0 <= told[0] < told[-1] <= 1
     return found
@@ -147,16 +147,13 @@ def test_the_published_example_is_found_and_its_model_trains_inside(found):
 
 def test_the_rounds_of_a_tested_search_are_held_trainings(found):
     begin, rest = jax.random.split(KEY)
-    setting = given.setting("swap of two coordinates")
-    training = Training(
-        jax.random.fold_in(rest, 0), setting.dt, setting.steps, given.REPLICATES, given.TEMPERATURE, False
-    )
-    seen = pull(setting.field, setting.start(begin), np.zeros((4, 0)), training)
+    setting = trial("swap of two coordinates")
+    seen = pull(setting.field, setting.start(begin), np.zeros((4, 0)), setting.training(jax.random.fold_in(rest, 0)))
     np.testing.assert_allclose(found.history[0].sizes, excess(seen.residuals).sizes, rtol=1e-12)
 
 
 def test_data_without_the_symmetry_fill_the_space():
-    broken = given.setting("swap of two coordinates")._replace(data=published.task("arbitrary", 20, atoms=10))
+    broken = trial("swap of two coordinates")._replace(data=published.task("arbitrary", 20, atoms=10))
     found = broken.search(KEY)
     assert found.dimension == 4
     assert found.ended == "it is the whole space"

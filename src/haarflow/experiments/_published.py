@@ -14,9 +14,9 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from haarflow.algebra.groups import Cyclic
 from haarflow.algebra.reps import natural
-from haarflow.dynamics.fields import Descend, Field
+from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
-from haarflow.dynamics.schemes import Euler, Scheme
+from haarflow.dynamics.schemes import Euler
 from haarflow.learning.data import Batch, Data, Sample, Stream, Teacher
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.symmetry import average, close
@@ -56,16 +56,6 @@ def task(teacher: str, batch: int, *, atoms: int | None = None) -> Teacher:
 def four(data: Data, tau: float, *, unit: Unit = UNIT, exact: bool = True) -> FourSchemes:
     """The four schemes on the published task, with the published penalty tau |z|²."""
     return four_schemes(unit, data, SWAP, SWAP, penalty=2 * tau, loss="square", exact=exact)
-
-
-def fields(data: Data, tau: float, *, unit: Unit = UNIT, exact: bool = True) -> dict[str, Field]:
-    """The old name of `four(...).fields`, until no experiment uses it."""
-    return four(data, tau, unit=unit, exact=exact).fields
-
-
-def steppers(temperature: float, *, projected: bool) -> dict[str, Scheme]:
-    """The old name of `four(...).steppers`, until no experiment uses it."""
-    return FourSchemes({}, PROJECTOR).steppers(temperature, projected=projected)
 
 
 def starts(key: PRNGKeyArray, n: int, *, strong: bool, deviation: float = 0.25) -> dict[str, Cloud]:
@@ -113,11 +103,16 @@ def closed_descent(key: PRNGKeyArray, begin: Callable[[Cloud], Cloud], *, steps:
 
     They are labelled by the arbitrary teacher: after closing, the data are equivariant all the same.
     """
-    atoms, rows = jax.random.split(key)
+    first, rows = jax.random.split(key)
     plain = Sample(inputs(rows, 10), task("arbitrary", 10).batch(rows)[1])
     field = Descend(Risk(UNIT, close(plain, SWAP, SWAP), "square") + Penalty(2e-4))
-    start = begin(uniform(0.5 * jax.random.normal(atoms, (n, UNIT.dim))))
+    start = begin(uniform(0.5 * jax.random.normal(first, (n, UNIT.dim))))
     return flow(field, Euler(), start, key=key, dt=0.5, steps=steps).cloud
+
+
+def atoms(cloud: Cloud) -> Float[Array, "n p"]:
+    """A probe of where the particles are; one function, so that its program is compiled once."""
+    return cloud.atoms
 
 
 def errors(cloud: Cloud, teacher: Cloud, xs: Float[Array, "m d"]) -> Mapping[str, Array]:
@@ -127,13 +122,3 @@ def errors(cloud: Cloud, teacher: Cloud, xs: Float[Array, "m d"]) -> Mapping[str
     target, ideal = network(UNIT, teacher, xs), network(averaged, teacher, xs)
     gaps = {"asymmetry": f - symmetric, "teacher": f - target, "ideal": f - ideal}
     return {name: jnp.mean(jnp.sum(gap**2, axis=1)) for name, gap in gaps.items()}
-
-
-def rows(pieces: Mapping[str, Mapping[str, np.ndarray]], teacher: str, n: int, what: str) -> np.ndarray:
-    """What was measured in every repetition at this size, from parts named `teacher N=n runs a-b`."""
-    mine = {
-        int(part.split()[3].split("-")[0]): piece
-        for part, piece in pieces.items()
-        if part.startswith(f"{teacher} N={n} ")
-    }
-    return np.concatenate([mine[first][what] for first in sorted(mine)])

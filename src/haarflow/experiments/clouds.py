@@ -88,7 +88,7 @@ class Clouds(Experiment):
         begun = eqx.filter_jit(published.starts)(jax.random.fold_in(key, n), n, strong=strong)
         four = published.four(published.task(teacher, self.batch, atoms=10), self.tau)
         schemes = four.steppers(self.temperature, projected=strong)
-        seen = {"probes": {"atoms": _atoms}, "every": every, "progress": tell}
+        seen = {"probes": {"atoms": published.atoms}, "every": every, "progress": tell}
         paths = flow(four.fields, schemes, begun, key=key, dt=self.alpha / n, steps=self.horizon * n, **seen)
         return np.stack([paths[name].probes["atoms"] for name in SCHEMES], 1) @ AXES.T, paths["vanilla"].times
 
@@ -204,10 +204,6 @@ class Clouds(Experiment):
             axis.set_ylabel(f"{teacher} teacher\n{SIDES[0]}")
         if teacher == TEACHERS[-1]:
             axis.set_xlabel(WORDS[0])
-
-
-def _atoms(cloud):
-    return cloud.atoms
 
 
 def _target(teacher: str) -> np.ndarray:

@@ -1,24 +1,48 @@
 """Discovery of the equivariant architecture from data alone: how often it is right, and where it fails."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from functools import cache
+from typing import Annotated, ClassVar
 
 import jax
 import numpy as np
 from pydantic import Field
 
-from haarflow.experiments import _discovery as given
 from haarflow.experiments import _published as published
-from haarflow.practice import discover as practice
-from haarflow.practice import escape
-from haarflow.runs.experiment import Check, Count, Experiment, above, below
-from haarflow.runs.progress import tell
+from haarflow.practice import escape, trials
+from haarflow.practice.sharing import sharing
+from haarflow.runs.experiment import (
+    Count,
+    Experiment,
+    above,
+    at_least,
+    below,
+    blocks,
+    in_turns,
+    named,
+    over,
+    panel,
+    within,
+)
+from haarflow.runs.style import MUTED, PALETTE, colour, uniform_quantiles
 
 EXAMPLE, SHIFTS, DIGITS = "swap of two coordinates", "shifts of six coordinates", "D4 on 8×8 digits"
+FOUND = (EXAMPLE, *trials.FOUND)
+MISSED = ("swap, nothing tied", *trials.MISSED)
+SHAPES = dict(zip(FOUND, [(2, 2), (2, 2), (3, 3), (6, 6), (8, 8)], strict=True))  # of the pictures of one unit
 NULLS = (EXAMPLE, "S3 on three coordinates")
 LEVELS = (0.01, 0.1)
-BLOCK = 10  # runs in one part
 
 Level = Annotated[float, Field(gt=0, lt=1)]
+
+
+@cache
+def trial(name: str, particles: int = 20, horizon: int = 20) -> trials.Trial:
+    """The trial of that name; the published example has its WI teacher and the step 20/n."""
+    if name not in (EXAMPLE, "swap, nothing tied"):
+        return (trials.FOUND | trials.MISSED)[name]()
+    sizes = {"particles": particles, "dt": 20 / particles, "steps": horizon * particles}
+    ties = 5.0 if name == EXAMPLE else 0.0  # untied, E keeps the tilt of its estimate, and training leaves it
+    return trials.Trial(published.UNIT, published.ACTION, published.task("weak", 20), ties=ties, **sizes)
 
 
 class Discovery(Experiment):
@@ -51,190 +75,208 @@ class Discovery(Experiment):
     stated, up to the whole space. And what is found is the smallest subspace that training keeps, which may be
     smaller than E^G: a teacher on the diagonal never pulls off the diagonal; a unit whose gradient vanishes at zero
     never leaves {0}. These runs are in the table and the numbers.
-
-    The field `fault` plants a mistake on purpose: `arbitrary teacher` breaks the symmetry of the published
-    example, and `same half` judges a direction by the replicates that proposed it.
     """
 
     seconds: ClassVar[float] = 24.0
+    faults = {
+        "arbitrary teacher": "the teacher of the published example has no symmetry",
+        "same half": "a direction is judged by the replicates that proposed it",
+    }
 
-    example_runs: Count = 20
-    small_runs: Count = 6
-    shift_runs: Count = 3
-    digit_runs: Count = 2
-    missed_runs: Count = 4
-    rule_runs: Count = 10
-    null_runs: Count = 60
-    particles: Count = 20
-    rule_particles: Count = 50
-    horizon: Count = 20
-    digit_steps: Count = 150
-    false_expansion: Level = 0.01
-    threshold: Annotated[float, Field(gt=0)] = 1e-3
-    fault: Literal["none", "arbitrary teacher", "same half"] = "none"
+    example_runs: Count = 20  # runs of the published example
+    small_runs: Count = 6  # runs of the other small settings
+    shift_runs: Count = 3  # runs of the shifts
+    digit_runs: Count = 2  # runs of the digits
+    missed_runs: Count = 4  # runs of each setting where discovery is expected to fail
+    rule_runs: Count = 10  # runs of the published procedure with each rule
+    null_runs: Count = 60  # runs held on E^G itself
+    particles: Count = 20  # particles of the published example
+    rule_particles: Count = 50  # particles of the published procedure
+    horizon: Count = 20  # steps of the published example, over its particles
+    digit_steps: Count = 150  # steps on the digits
+    false_expansion: Level = 0.01  # stated probability of a direction too many
+    threshold: Annotated[float, Field(gt=0)] = 1e-3  # RMD² at which the published procedure stops
 
     @classmethod
     def full(cls):
-        return cls(
-            example_runs=40,
-            small_runs=40,
-            shift_runs=20,
-            digit_runs=20,
-            missed_runs=20,
-            rule_runs=40,
-            null_runs=400,
-            particles=100,
-            rule_particles=200,
-            digit_steps=300,
-        )
+        runs = {"example_runs": 40, "small_runs": 40, "shift_runs": 20, "digit_runs": 20, "missed_runs": 20}
+        return cls(**runs, rule_runs=40, null_runs=400, particles=100, rule_particles=200, digit_steps=300)
 
     @property
     def runs(self) -> dict[str, int]:
-        """How many discoveries in each setting."""
-        small = dict.fromkeys(given.FOUND, self.small_runs)
-        special = {EXAMPLE: self.example_runs, SHIFTS: self.shift_runs, DIGITS: self.digit_runs}
-        return small | special | dict.fromkeys(given.MISSED, self.missed_runs)
+        """How many discoveries in each setting, those first of which few make a part."""
+        special = {DIGITS: self.digit_runs, SHIFTS: self.shift_runs, EXAMPLE: self.example_runs}
+        return special | {
+            name: self.missed_runs if name in MISSED else self.small_runs
+            for name in (*FOUND, *MISSED)
+            if name not in special
+        }
 
-    def parts(self):
-        counted = {f"find {name}": (runs, self._block(name)) for name, runs in self.runs.items()}
-        counted |= {f"rule {rule}": (self.rule_runs, max(1, 1200 // self.rule_particles)) for rule in escape.RULES}
-        blocks = [
-            f"{name}, runs {first}-{min(first + size, runs) - 1}"
-            for name, (runs, size) in sorted(counted.items(), key=lambda item: item[1][1])
-            for first in range(0, runs, size)
-        ]
-        return blocks + [f"null {name}" for name in NULLS]
+    def design(self):
+        sizes = {DIGITS: 4, SHIFTS: 5, EXAMPLE: 400 // self.particles}  # so many runs make a part of some seconds
+        found = blocks("run", lambda setting: self.runs[setting], size=lambda setting: sizes.get(setting, 20))
+        yield self.find, over(setting=self.runs) * found
+        yield self.obey, over(rule=escape.RULES) * blocks("run", self.rule_runs, size=1200 // self.rule_particles)
+        yield self.null, over(setting=NULLS)
 
-    def _block(self, name: str) -> int:
-        """How many runs make a part of some seconds."""
-        return {EXAMPLE: max(1, 400 // self.particles), SHIFTS: 5, DIGITS: 4}.get(name, 20)
-
-    def run(self, key, part):
-        kind, rest = part.split(" ", 1)
-        if kind == "null":
-            return {"p_values": self.null(jax.random.fold_in(key, 2), rest)}
-        name, _, span = rest.rpartition(", runs ")
-        first, last = map(int, span.split("-"))
-        find = self.find if kind == "find" else self.obey
-        found, keys = [], jax.random.split(jax.random.fold_in(key, 1), last + 1)
-        for run in range(first, last + 1):
-            found.append(find(keys[run], name))
-            tell((run + 1 - first) / (last + 1 - first))
-        truth = self.setting(name if kind == "find" else EXAMPLE).action.fixed_basis()
-        return _rows(found, truth)
-
-    def setting(self, name: str) -> given.Setting:
+    def trial(self, name):
         """The setting of that name, at the size of this config and with its planted fault."""
+        if name == DIGITS:
+            return trial(name)._replace(steps=self.digit_steps)
         if name != EXAMPLE:
-            made = given.setting(name)
-            return made._replace(steps=self.digit_steps) if name == DIGITS else made
-        made = given.setting(name, particles=self.particles, horizon=self.horizon)
+            return trial(name)
+        made = trial(name, self.particles, self.horizon)
         broken = made._replace(data=published.task("arbitrary", 20, atoms=10))
         return broken if self.fault == "arbitrary teacher" else made
 
-    def find(self, key, name: str) -> practice.Discovery:
-        """One discovery as shipped."""
-        return self.setting(name).search(key, false_expansion=self.false_expansion)
+    def find(self, key, setting, run):
+        """Discoveries as shipped."""
+        return _searched(key, run, self.trial(setting), false_expansion=self.false_expansion)
 
-    def obey(self, key, rule: str) -> practice.Discovery:
-        """One discovery as published: a single free training a round, from the published start, and a threshold."""
-        n = self.rule_particles
-        sized = given.setting(EXAMPLE, particles=n, horizon=self.horizon)._replace(deviation=0.25)
-        return sized.search(key, rule=rule, stop="threshold", threshold=self.threshold, replicates=1)
+    def obey(self, key, rule, run):
+        """Discoveries as published: a single free training a round, from the published start, and a threshold."""
+        sized = trial(EXAMPLE, self.rule_particles, self.horizon)._replace(deviation=0.25)
+        options = {"rule": rule, "stop": "threshold", "threshold": self.threshold, "replicates": 1}
+        return {f"rule_{what}": array for what, array in _searched(key, run, sized, **options).items()}
 
-    def null(self, key, name: str) -> np.ndarray:
+    def null(self, key, setting):
         """The p-values of the test over independent runs with E = E^G exactly."""
-        setting = given.setting(name)._replace(steps=100)
-        basis, found = setting.action.fixed_basis(), []
-        for run, here in enumerate(jax.random.split(key, self.null_runs)):
-            begin, data = jax.random.split(here)
-            training = escape.Training(data, setting.dt, setting.steps, given.REPLICATES, given.TEMPERATURE, False)
-            residuals = escape.pull(setting.field, setting.start(begin), basis, training).residuals
-            if self.fault == "same half":
-                residuals = np.concatenate([residuals[: len(residuals) // 2]] * 2)
+        tried, found = trial(setting)._replace(steps=100), []
+        keys = jax.random.split(jax.random.fold_in(key, 2), self.null_runs)
+        for (run,) in in_turns(range(self.null_runs)):
+            begin, rest = jax.random.split(keys[run])
+            seen = escape.pull(tried.field, tried.start(begin), tried.action.fixed_basis(), tried.training(rest))
+            half = seen.residuals[: len(seen.residuals) // 2]
+            residuals = np.concatenate([half, half]) if self.fault == "same half" else seen.residuals
             found.append(escape.excess(residuals).p_values[0])
-            tell((run + 1) / self.null_runs)
-        return np.array(found)
+        return {"null_p_value": named(found, "run")}
 
-    def gather(self, pieces):
-        data: dict[str, Any] = {}
-        for part in self.parts():
-            piece, name = pieces[part], part.rpartition(", runs ")[0] or part
-            for what, rows in piece.items():
-                label = f"{name}/{what}"
-                first = what == "basis"  # one picture a setting
-                if label not in data:
-                    data[label] = rows
-                elif not first:
-                    data[label] = np.concatenate([data[label], rows])
-        return data
+    def _rows(self, data):
+        """The dimensions and angles of all runs and the true dimension, by setting and then by published rule."""
+        rows = {name: ("", {"setting": name}) for name in (*FOUND, *MISSED)}
+        rows |= {f"{EXAMPLE}, {rule} rule by threshold": ("rule_", {"rule": rule}) for rule in escape.RULES}
+        return {
+            name: [_known(data[f"{kind}{what}"].sel(**at)) for what in ("dimension", "angle", "true")]
+            for name, (kind, at) in rows.items()
+        }
 
-    def right(self, data, kind: str, name: str) -> np.ndarray:
-        """Which runs found the right dimension."""
-        return data[f"{kind} {name}/dimension"] == data[f"{kind} {name}/true"]
+    def claims(self, data):
+        from scipy.stats import binom
 
-    def verdict(self, data):
-        claims: dict[str, Any] = {}
-        for name in given.FOUND:
-            share = float(np.mean(self.right(data, "find", name)))
-            judged = Check(share >= 0.95, share, "at least 0.95")
-            claims[f"{name}: the right dimension in at least 95% of runs"] = judged
-            angle = np.median(data[f"find {name}/angle"])
-            claims[f"{name}: median angle to E^G below 2°"] = below(angle, 2.0)
-        for name in NULLS:
-            p_values = data[f"null {name}/p_values"]
+        rows = self._rows(data)
+        for name in FOUND:
+            found, angles, true = rows[name]
+            yield at_least(
+                f"{name}: the right dimension in at least {{bound:.0%}} of runs", np.mean(found == true), 0.95
+            )
+            yield below(f"{name}: median angle to E^G, in degrees,", np.median(angles), 2.0)
+        for name, p_values in data.null_p_value.each("setting"):
             for level in LEVELS:
-                low, high = _band(len(p_values), level)
-                count = int(np.sum(p_values <= level))
-                claims[
-                    f"null runs, {name}: the count below p = {level:g} of {len(p_values)} is in its 99% binomial band"
-                ] = Check(low <= count <= high, count, f"from {low} to {high}")
-        wrong = 1 - np.mean(self.right(data, "rule", "mean"))
-        claims["the published mean rule finds a wrong dimension in more than a third of runs"] = above(wrong, 1 / 3)
-        off = np.concatenate([data[f"find {name}/outside"] for name in given.MISSED if "S3" in name])
-        inside = Check(bool(np.mean(off < 2) >= 0.95), float(np.mean(off < 2)), "at least 0.95")
-        claims["S3 where directions are missed: what is found lies within 2° of E^G in at least 95% of runs"] = inside
-        return claims
+                low, high = binom.interval(0.99, p_values.size, level)
+                words = (
+                    f"null runs, {name}: of {p_values.size}, those with p <= {level:g} are in their 99% binomial band,"
+                )
+                yield within(words, (p_values <= level).sum(), low, high)
+        found, _, true = rows[f"{EXAMPLE}, mean rule by threshold"]
+        words = "the published mean rule finds a wrong dimension in more than {bound:.0%} of runs"
+        yield above(words, 1 - np.mean(found == true), 1 / 3)
+        off = _known(data.outside.sel(setting=[name for name in MISSED if "S3" in name]))
+        words = "S3 where directions are missed: what is found lies within 2° of E^G in at least {bound:.0%} of runs"
+        yield at_least(words, np.mean(off < 2), 0.95)
 
-    def figures(self, data):
-        numbers: dict[str, Any] = {}
-        named = {name: f"find {name}" for name in [*given.FOUND, *given.MISSED]}
-        named |= {f"{EXAMPLE}, {rule} rule by threshold": f"rule {rule}" for rule in escape.RULES}
-        for words, source in named.items():
-            found, true, angle = (data[f"{source}/{what}"] for what in ("dimension", "true", "angle"))
+    def numbers(self, data):
+        numbers = {}
+        for words, (found, angles, true) in self._rows(data).items():
+            right = angles[found == true]
             numbers[f"{words}: runs"] = len(found)
-            numbers[f"{words}: runs with the right dimension"] = int(np.sum(found == true))
+            numbers[f"{words}: runs with the right dimension"] = len(right)
             numbers[f"{words}: runs with too many dimensions"] = int(np.sum(found > true))
-            if np.any(found == true):
-                numbers[f"{words}: median angle where right, degrees"] = np.median(angle[found == true])
-                numbers[f"{words}: largest angle where right, degrees"] = np.max(angle[found == true])
-        for name in NULLS:
+            if len(right):
+                numbers[f"{words}: median angle where right, degrees"] = np.median(right)
+                numbers[f"{words}: largest angle where right, degrees"] = np.max(right)
+        for name, p_values in data.null_p_value.each("setting"):
             for level in LEVELS:
-                rate = np.mean(data[f"null {name}/p_values"] <= level)
-                numbers[f"null runs, {name}: rate of false expansions at {level:g}"] = rate
+                numbers[f"null runs, {name}: rate of false expansions at {level:g}"] = (p_values <= level).mean()
         return numbers
 
-    def panels(self, data):
-        from haarflow.experiments import _discovery_panels as drawn
+    @panel(
+        "The parameter sharing found",
+        "The weights of one unit, row by row (outputs down, inputs across; for the digits, the 8×8 pixels), in the "
+        "first run of each setting. The same letter or colour is the same weight, a minus its opposite. Nobody told "
+        "the search that these are a swap, a rotation, a deep-set layer, a convolution and the symmetric images.",
+        columns=FOUND,
+        size=(9.6, 2.4),
+    )
+    def patterns(self, axis, data, setting):
+        basis, shape = data.basis.sel(setting=setting).values, SHAPES[setting]
+        known = np.isfinite(basis)
+        pattern = sharing(basis[known.any(axis=1)][:, known.any(axis=0)])
+        shades = [light for light, _ in PALETTE.values()]
+        pattern.draw(axis, shape=shape, colours=shades, letters=shape[1] < 8)
+        axis.set_title(f"{setting}\n{pattern.free} free of {len(pattern.labels)}", fontsize=8)
 
-        rows = {name: f"find {name}" for name in [*given.FOUND, *given.MISSED]}
-        rows |= {f"swap, {rule} rule by threshold": f"rule {rule}" for rule in escape.RULES}
-        nulls = {name: data[f"null {name}/p_values"] for name in NULLS}
-        return [drawn.table(data, rows), drawn.patterns(data, given.SHAPES), drawn.calibration(nulls)]
+    @panel(
+        "All runs",
+        "How often the dimension is that of E^G, which stands in brackets, and the largest angle to E^G where it is "
+        "(0° means equal to rounding: the coordinates are tied exactly). Below five settings stand four where "
+        "discovery is expected to fail, and the published example by the published procedure, with either rule: one "
+        "free training a round, stopped by a threshold.",
+        size=(8.4, 4.0),
+    )
+    def table(self, axis, data):
+        rows = self._rows(data)
+        for row, (found, angles, true) in enumerate(rows.values()):
+            right = angles[found == true]
+            share = len(right) / len(found)
+            axis.barh(row, share, color=colour("FA"), height=0.7)
+            axis.barh(row, 1 - share, left=share, color=colour("EA"), alpha=0.5, height=0.7)
+            worst = "" if not len(right) else "0°" if right.max() < 1e-5 else f"{right.max():.2g}°"
+            axis.text(1.03, row, f"{len(right)} of {len(found)}", va="center", fontsize=8.5)
+            axis.text(1.5, row, worst, va="center", ha="right", fontsize=8.5)
+        for edge in (len(FOUND) - 0.5, len(FOUND) + len(MISSED) - 0.5):
+            axis.axhline(edge, color=MUTED, linewidth=0.8)
+        for place, side, words in (
+            (0, "left", "right dimension"),
+            (1.03, "left", "runs"),
+            (1.5, "right", "largest angle"),
+        ):
+            axis.text(place, -0.7, words, ha=side, fontsize=8.5, color=MUTED)
+        dimensions = [f"{name.replace(f'{EXAMPLE},', 'swap,')}  ({true[0]:g})" for name, (_, _, true) in rows.items()]
+        axis.set(xlim=(0, 1.5), ylim=(len(rows) - 0.5, -0.5), xticks=[])
+        axis.set_yticks(range(len(rows)), dimensions)
+        axis.tick_params(length=0)
+        axis.grid(visible=False)
+        axis.spines[:].set_visible(False)
+
+    @panel(
+        "Is the stopping rule calibrated?",
+        "Runs held on E^G itself, where every added direction is false, and the band that holds 99% of each point. On "
+        "the diagonal the probability of a false expansion is the stated one; above it the test is cautious, below it "
+        "reckless.",
+        size=(8.4, 3.8),
+    )
+    def calibration(self, axis, data):
+        uniform_quantiles(axis, dict(data.null_p_value.each("setting")))
+        axis.legend(loc="upper left")
 
 
-def _rows(found: list[practice.Discovery], truth: np.ndarray) -> dict[str, np.ndarray]:
-    """What is kept of each discovery, and the basis of the first."""
-    return {
-        "dimension": np.array([one.dimension for one in found]),
-        "true": np.full(len(found), truth.shape[1]),
-        "angle": np.array([one.angles(truth).max(initial=0.0) for one in found]),
-        "outside": np.array([_outside(one.basis, truth) for one in found]),
-        "rounds": np.array([len(one.history) for one in found]),
-        "p_value": np.array([one.history[-1].p_value for one in found]),
-        "tied": np.array([one.sharing().free == one.dimension for one in found]),
-        "basis": found[0].basis,
+def _searched(key, run, tried: trials.Trial, **options):
+    """One search after the other: what is kept of each, and the basis that the first one found."""
+    keys, found = jax.random.split(jax.random.fold_in(key, 1), run.stop), []
+    for (place,) in in_turns(run):
+        found.append(tried.search(keys[place], **options))
+    truth, basis = tried.action.fixed_basis(), found[0].basis
+    kept = {
+        "dimension": [one.dimension for one in found],
+        "angle": [one.angles(truth).max(initial=0.0) for one in found],
+        "outside": [_outside(one.basis, truth) for one in found],
+        "rounds": [len(one.history) for one in found],
+        "p_value": [one.history[-1].p_value for one in found],
+        "tied": [one.sharing().free == one.dimension for one in found],
     }
+    labels = {"parameter": range(len(basis)), "direction": range(basis.shape[1])}
+    columns = {what: named(np.array(values, float), "run") for what, values in kept.items()}
+    return columns | {"true": named(float(truth.shape[1])), "basis": named(basis, *labels, **labels)}
 
 
 def _outside(basis: np.ndarray, truth: np.ndarray) -> float:
@@ -243,9 +285,6 @@ def _outside(basis: np.ndarray, truth: np.ndarray) -> float:
     return float(np.degrees(np.arcsin(min(off, 1.0))))
 
 
-def _band(runs: int, level: float) -> tuple[int, int]:
-    """The central 99% binomial band of a count."""
-    from scipy.stats import binom
-
-    low, high = binom.interval(0.99, runs, level)
-    return int(low), int(high)
+def _known(array) -> np.ndarray:
+    """The numbers of an array, without the places that other settings have and this one has not."""
+    return array.values[np.isfinite(array.values)]

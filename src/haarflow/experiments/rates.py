@@ -107,22 +107,16 @@ class Rates(Experiment):
 
     def design(self):
         settings = over(setting=self.settings)
-        yield self.along_n, (settings * over(n=sorted(self.sizes))).largest_first("n")
-        yield self.along_step, settings * over(step=SHARES)
-        yield self.along_batch, settings * over(batch=sorted(self.batches))
+        yield self.vary, (settings * over(n=sorted(self.sizes))).largest_first("n")
+        yield self.vary, settings * over(step=SHARES)
+        yield self.vary, settings * over(batch=sorted(self.batches))
 
-    def along_n(self, key, setting, n):
-        """Half of the repetitions."""
-        found = self.train(key, setting, n, STEPS[setting], self.batch)
-        return {"along_n": found.isel(run=slice(self.repetitions // 2))}
-
-    def along_step(self, key, setting, step):
-        """The step in multiples of the setting's own."""
-        return {"along_step": self.train(key, setting, self.particles, step * STEPS[setting], self.batch)}
-
-    def along_batch(self, key, setting, batch):
-        """The batch, at the setting's own step."""
-        return {"along_batch": self.train(key, setting, self.particles, STEPS[setting], batch)}
+    def vary(self, key, setting, n=None, step=1.0, batch=None):
+        """Another n, with half of the repetitions; or another step, in multiples of the setting's own; or batch."""
+        found = self.train(key, setting, n or self.particles, step * STEPS[setting], batch or self.batch)
+        if n is not None:
+            return {"along_n": found.isel(run=slice(self.repetitions // 2))}
+        return {"along_step" if batch is None else "along_batch": found}
 
     def train(self, key, setting, n, step, batch):
         """All lanes in one program: every quantity in every run."""
@@ -177,14 +171,13 @@ class Rates(Experiment):
                 look = {"color": colour(order), "marker": marker(order), "markersize": 4, "linewidth": 1.2}
                 shift = 0.3 - 0.6 * order / max(len(self.settings) - 1, 1)
                 axis.errorbar(middle, rows + shift, xerr=band, label=setting, linestyle="none", **look)
-            stated = [THEORY.get(quantity, (None,) * 3)[place] for quantity in FITTED]
-            for row, power in zip(rows, stated, strict=True):
+            for row, quantity in zip(rows, FITTED, strict=True):
                 axis.axhline(row - 0.5, color=GRID, linewidth=0.7)
-                if power is None:
+                if (power := THEORY.get(quantity, (None,) * 3)[place]) is None:
                     axis.axhspan(row - 0.5, row + 0.5, color=GRID, alpha=0.4, linewidth=0)
-            bars = [(row, power) for row, power in zip(rows, stated, strict=True) if power is not None]
-            at, powers = np.array(bars).T
-            axis.vlines(powers, at - 0.42, at + 0.42, color=INK, linewidth=1.4, label="theory")
+                else:
+                    axis.vlines(power, row - 0.42, row + 0.42, color=INK, linewidth=1.4)
+            axis.vlines([], 0, 1, color=INK, linewidth=1.4, label="theory")
             axis.set(xlabel=f"exponent in {words}", ylim=(-0.5, rows[0] + 0.5))
             axis.grid(visible=False, axis="y")
         axes[0].set_yticks(rows, [_typeset(quantity) for quantity in FITTED])

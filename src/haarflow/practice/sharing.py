@@ -70,9 +70,14 @@ class Sharing:
 
     @door
     def draw(
-        self, axis: Any, *, shape: tuple[Count, Count] | None = None, colours: Sequence[str] | None = None
+        self,
+        axis: Any,
+        *,
+        shape: tuple[Count, Count] | None = None,
+        colours: Sequence[str] | None = None,
+        letters: bool = True,
     ) -> None:
-        """The letters on a matplotlib axis, with a colour for each free weight."""
+        """The letters on a matplotlib axis, with a colour for each free weight; without `letters`, colours only."""
         from matplotlib.axes import Axes
         from matplotlib.colors import is_color_like
         from matplotlib.patches import FancyBboxPatch
@@ -89,7 +94,8 @@ class Sharing:
             box = {"boxstyle": "round,pad=0.02", "facecolor": paint, "edgecolor": "none", "alpha": 0.35}
             axis.add_patch(FancyBboxPatch((column - 0.42, row - 0.4), 0.84, 0.8, **box))
             size = 14 - len(rows[0]) if len(rows[0]) < 8 else 6
-            axis.text(column, row, rows[row][column], ha="center", va="center", fontsize=size)
+            if letters:
+                axis.text(column, row, rows[row][column], ha="center", va="center", fontsize=size)
         axis.set(xlim=(-0.6, len(rows[0]) - 0.4), ylim=(len(rows) - 0.4, -0.6), aspect="equal")
         axis.axis("off")
 

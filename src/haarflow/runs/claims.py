@@ -50,6 +50,18 @@ def between(*arguments: Any) -> Any:
     return _claim(sentence, low < value < high, value, f"between {low:g} and {high:g}", low=low, high=high)
 
 
+def at_least(sentence: str, value: Any, bound: Any) -> Claim:
+    """Holds when value >= bound: for shares and counts, which may meet their bound."""
+    sentence, value, bound = _judged("at_least", "bound", (sentence, value, bound))
+    return _claim(sentence, value >= bound, value, f"at least {bound:g}", bound=bound)
+
+
+def within(sentence: str, value: Any, low: Any, high: Any) -> Claim:
+    """Holds when low <= value <= high: for counts in a band, whose ends belong to it."""
+    sentence, value, low, high = _judged("within", "low, high", (sentence, value, low, high))
+    return _claim(sentence, low <= value <= high, value, f"from {low:g} to {high:g}", low=low, high=high)
+
+
 def holds(sentence: str, truth: Any) -> Claim:
     """A claim that is true or false without a number; prefer one of the others, which show how far it is from false."""
     import numpy as np

@@ -22,14 +22,14 @@ class Blocks:
     """An axis that is cut into ranges, so that a part does several of its places at once."""
 
     name: str
-    total: int
+    total: int | Callable[..., int]
     size: int | Callable[..., float]
 
     def ranges(self, cell: Mapping[str, Any]) -> list[range]:
         """The ranges of one cell."""
-        asked = self.size(**cell) if callable(self.size) else self.size
-        size = max(1, min(self.total, int(asked)))
-        return [range(first, min(first + size, self.total)) for first in range(0, self.total, size)]
+        total, asked = (number(**cell) if callable(number) else number for number in (self.total, self.size))
+        size = max(1, min(int(total), int(asked)))
+        return [range(first, min(first + size, int(total))) for first in range(0, int(total), size)]
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def over(**axes: Iterable[Any]) -> Cells:
     return Cells({name: tuple(labels) for name, labels in axes.items()})
 
 
-def blocks(name: str, total: int, *, size: int | Callable[..., float]) -> Cells:
-    """The places 0 to total − 1 in ranges of `size`, or of `size(**cell)` if it is a function of the other axes."""
+def blocks(name: str, total: int | Callable[..., int], *, size: int | Callable[..., float]) -> Cells:
+    """The places 0 to total − 1 in ranges of `size`; each of the two may be a function of the other axes' labels."""
     return Cells(cut=Blocks(name, total, size))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from haarflow.runs.catalogue import fault_sentence, named_after, read_docstring
-from haarflow.runs.claims import Check, Claim, above, below, between, holds
+from haarflow.runs.claims import Check, Claim, above, at_least, below, between, holds, within
 from haarflow.runs.design import Cells, blocks, compute, gather, once, over, parts
 from haarflow.runs.named import Data, Named, joined, named
 from haarflow.runs.panels import Panel, drawn, film, panel
@@ -36,6 +36,7 @@ __all__ = [
     "Step",
     "Work",
     "above",
+    "at_least",
     "below",
     "between",
     "blocks",
@@ -51,6 +52,7 @@ __all__ = [
     "slope",
     "stream",
     "tell",
+    "within",
 ]
 
 

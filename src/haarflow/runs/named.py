@@ -18,7 +18,7 @@ from haarflow.errors import Refusal
 from haarflow.values import said
 
 
-def named(array: Any, *dims: str, **labels: Iterable[Any]) -> "Named":
+def named(array: Any, *dims: str, **labels: Any) -> "Named":
     """An array with a name for each of its axes, and labels for those whose places mean something.
 
     `named(errors, "run", "scheme", scheme=("DA", "FA"))` has the shape (runs, 2).

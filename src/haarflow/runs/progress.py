@@ -8,7 +8,7 @@ from haarflow.dynamics.progress import bars
 from haarflow.dynamics.progress import tell as tell
 
 
-def in_turns(places: Any, at_once: float) -> Iterator[Any]:
+def in_turns(places: Any, at_once: float | int = 1) -> Iterator[Any]:
     """The places some at a time, at least one, and how far they are is told: so many runs as fit the cache together."""
     size = max(1, int(at_once))
     for first in range(0, len(places), size):

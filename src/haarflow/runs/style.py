@@ -273,6 +273,25 @@ def reference(
     axis.annotate(words, (ends[-1], line[-1]), fontsize=8, color=MUTED, **place)
 
 
+def uniform_quantiles(axis: Any, series: Mapping[str, Any]) -> None:
+    """Sorted p-values against the quantiles of the uniform law, on log axes, with the 99% band of each point.
+
+    Each value of `series` has as many p-values as the first.
+    """
+    from scipy.stats import beta
+
+    m = len(next(iter(series.values())))
+    places = np.arange(1, m + 1)
+    expected = (places - 0.5) / m
+    for order, (name, p_values) in enumerate(series.items()):
+        look = {"color": colour(order), "marker": marker(order), "markersize": 3, "linestyle": "none"}
+        axis.plot(expected, np.sort(np.asarray(p_values)), label=f"{name}, {m} runs", **look)
+    low, high = (beta.ppf(level, places, m + 1 - places) for level in (0.005, 0.995))
+    axis.fill_between(expected, low, high, color=MUTED, alpha=0.18, linewidth=0, label="99% band, each point")
+    axis.plot(expected[[0, -1]], expected[[0, -1]], color=INK, linewidth=1.0)
+    axis.set(xscale="log", yscale="log", xlabel="uniform quantile", ylabel="p-value, sorted")
+
+
 def failures(axis: Any, names: Any, series: Mapping[str, Any], bound: float) -> None:
     """How far statements are from true: a row for each name, a mark for each series, the bound and rounding as lines.
 
