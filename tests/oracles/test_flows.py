@@ -20,6 +20,7 @@ from haarflow.dynamics.oracles import (
     quadratic_flow,
     quadratic_fluctuation,
     quadratic_map,
+    quadratic_norm,
     quadratic_sampling,
     replicator,
 )
@@ -139,6 +140,15 @@ def test_the_quadratic_risk_is_the_mean_over_gaussian_inputs():
     outputs = np.einsum("n,ncb->b", cloud.weights, Quadratic(2).batched(cloud.atoms, jnp.asarray(xs)))
     labels = np.einsum("bi,ij,bj->b", xs, target, xs)
     np.testing.assert_allclose(QuadraticRisk(target)(cloud), mass @ (outputs - labels) ** 2 / 2, rtol=1e-12)
+
+
+def test_the_norm_of_quadratic_forms_over_a_sample_is_its_mean_of_squares():
+    xs = np.random.default_rng(0).normal(size=(7, 2))
+    forms = np.array([[[1.0, 0.3], [0.3, -2.0]], [[0.5, -1.0], [-1.0, 0.0]]])
+    squares = np.mean([[(x @ form @ x) ** 2 for x in xs] for form in forms], axis=1)
+    np.testing.assert_allclose(quadratic_norm(forms, xs), squares, rtol=1e-12)
+    np.testing.assert_allclose(quadratic_norm(forms[0], xs), squares[0], rtol=1e-12)
+    np.testing.assert_allclose(quadratic_norm(forms), [1 + 2 * 5.18, 0.25 + 2 * 2.25], rtol=1e-12)
 
 
 @pytest.mark.slow

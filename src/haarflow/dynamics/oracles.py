@@ -150,9 +150,14 @@ class QuadraticRisk(Functional):
         return [cls(np.diag([1.0, 0.5, 0.25, 0.0]) + 0.1)]
 
 
-def quadratic_norm(form: Float[Array, "d d"]) -> Float[Array, ""]:
-    """`E (xᵀMx)² = (tr M)² + 2 tr M²` for a symmetric M and x ~ N(0, I)."""
-    return jnp.trace(form) ** 2 + 2 * jnp.sum(form**2)
+def quadratic_norm(
+    form: Float[Array, "*k d d"] | Float[np.ndarray, "*k d d"],
+    inputs: Float[Array, "b d"] | Float[np.ndarray, "b d"] | None = None,
+) -> Float[Array, "*k"]:
+    """`E (xᵀMx)²` of each of the symmetric matrices M: over a sample of inputs, or x ~ N(0, I): `(tr M)² + 2 tr M²`."""
+    if inputs is not None:
+        return jnp.mean(jnp.einsum("bi,...ij,bj->...b", inputs, form, inputs) ** 2, axis=-1)
+    return jnp.trace(form, axis1=-2, axis2=-1) ** 2 + 2 * jnp.sum(form**2, axis=(-2, -1))
 
 
 def _pull(gap):
@@ -263,7 +268,7 @@ def _quadratic_fluctuation(start, target, times):
         return slope(S), jax.vmap(lambda tangent: jax.jvp(slope, (S,), (tangent,))[1])(M)
 
     carried = solve(linearised, (start, tangents), times)[1]
-    return jnp.sum(jax.vmap(jax.vmap(quadratic_norm))(carried), axis=1)
+    return jnp.sum(quadratic_norm(carried), axis=1)
 
 
 @door

@@ -1,42 +1,47 @@
 """How near SGD with M particles and step s is to the mean-field limit: like M^{−1/2} and s^{1/2}, whatever the time."""
 
-from typing import Annotated, ClassVar, Literal
+from functools import partial
+from itertools import product
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pydantic import Field
+from scipy.stats import wishart
 
+from haarflow.dynamics import oracles
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
-from haarflow.dynamics.oracles import (
-    QuadraticRisk,
-    quadratic_descent,
-    quadratic_flow,
-    quadratic_map,
-    quadratic_norm,
-    quadratic_sampling,
-)
 from haarflow.dynamics.schemes import Euler
 from haarflow.learning.data import Stream
 from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import uniform
 from haarflow.measures.distances import generator
 from haarflow.models.units import Quadratic
-from haarflow.runs.experiment import Count, Experiment, Horizon, Panel, Positive, Step, below, between
-from haarflow.runs.progress import tell
-from haarflow.runs.statistics import Slope, slope
-
-Sizes = Annotated[tuple[Count, ...], Field(min_length=2)]
-Steps = Annotated[tuple[Step, ...], Field(min_length=2)]
+from haarflow.runs.experiment import (
+    Count,
+    Experiment,
+    Horizon,
+    Positive,
+    Sizes,
+    Steps,
+    below,
+    named,
+    once,
+    panel,
+    power_law,
+    tell,
+)
+from haarflow.runs.style import INK, MUTED, colour, power_laws
 
 D = 4
 TARGET, START = np.diag([1.0, 0.5, 0.25, 0.0]), np.eye(D) / 4
 SHOWN = (20, 200, 2000)  # widths of the picture of the law of large numbers
 LOOKS = 40  # the times at which distances are taken are the same for every step: more looks would see larger ones
 DRAWN = 80  # particles of the picture of the square
-WIDTH = {"risk": "sup |R_M − R|", "network": "sup ‖f_M − f‖"}
-STEP = {"one-pass": "one-pass", "multi-pass": "multi-pass", "both": "one-pass, M = ratio / s"}
+BY_WIDTH = ("risk", "network, sample then flow", "particles, between the two", "network, flow then sample")
+LARGEST = "largest distance in time"
+BY_STEP = ("risk", "network")
+WAYS = ("one-pass", "multi-pass", "balanced")  # the last is one-pass with M = ratio / s particles
 
 
 class Propagation(Experiment):
@@ -55,291 +60,206 @@ class Propagation(Experiment):
     time, `sup |R_M − R|` and `sup ‖f_M − f‖` in L2, whose exponents are sharp by the central limit theorem: the
     fluctuation is of first order, and R has a slope along the way (the mean of R_M − R itself is of second order, 1/M).
     In M, descent follows the exact field; in s, infinitely many particles follow batches, and many passes are compared
-    with the limit over the same sample; with M = ratio / s both errors are present and balanced.
+    with the limit over the same sample; with M = ratio / s, `balanced`, both errors are present and of one size.
 
     Sampling after the flow: the law at time t is N(0, S_t), M draws from it deviate by the Monte-Carlo level; sampling
     before: the same draws moved by their own field. Coupled by their start, particle by particle, the two clouds are
     M^{−1/2} apart in the mean square.
-
-    The field `fault` plants a mistake on purpose: `square loss` moves particles by the loss without its half, at twice
-    the speed of the limit; `wide start` draws the particles with 1.2 times the variance of the law.
     """
 
-    group: ClassVar[str] = "dynamics"
-    seconds: ClassVar[float] = 12.0
+    group = "dynamics"
+    seconds = 12.0
+    faults = {
+        "square loss": "particles move by the loss without its half, at twice the speed of the limit",
+        "wide start": "the particles are drawn with 1.2 times the variance of the law",
+    }
 
-    widths: Sizes = (100, 200, 400, 800, 1600)
-    steps: Steps = (0.00025, 0.0005, 0.001, 0.002)
-    repetitions: Count = 400
-    passes: Count = 800
-    batch: Count = 4
-    sample: Count = 100
-    ratio: Positive = 0.2
-    horizon: Horizon = 0.8
-    fault: Literal["none", "square loss", "wide start"] = "none"
+    widths: Sizes = (100, 200, 400, 800, 1600)  # numbers of particles M
+    steps: Steps = (0.00025, 0.0005, 0.001, 0.002)  # step sizes s
+    repetitions: Count = 400  # draws of the particles for each M
+    passes: Count = 800  # runs for each step size
+    batch: Count = 4  # inputs of each step
+    sample: Count = 100  # samples of many passes
+    ratio: Positive = 0.2  # M times s where both change
+    horizon: Horizon = 0.8  # time of training
 
     @classmethod
     def full(cls):
         return cls(widths=(100, 200, 400, 800, 1600, 3200, 6400), repetitions=4000, passes=8000)
 
-    def parts(self):
-        return ["descents", "width", "particles"]
+    def design(self):
+        yield self.descents, once()
+        yield self.width, once()
+        yield self.particles, once()
 
-    def run(self, key, part):
-        return {"descents": self.descents, "width": self.width, "particles": self.particles}[part](key)
+    speed = property(lambda self: 2.0 if self.fault == "square loss" else 1.0, doc="That of the particles' clock.")
 
-    @property
-    def speed(self) -> float:
-        """How fast the particles' clock runs."""
-        return 2.0 if self.fault == "square loss" else 1.0
-
-    def starts(self, draw: np.random.Generator, m: int, runs: int) -> np.ndarray:
+    def starts(self, draw, m, runs):
         """Second moments (runs, d, d) of m draws from the start."""
-        from scipy.stats import wishart
-
         spread = 1.2 if self.fault == "wide start" else 1.0
         return np.asarray(wishart(m, spread * START / m, seed=draw).rvs(runs))
 
-    def width(self, key) -> dict[str, np.ndarray]:
-        """Distances (repetitions, widths), their mean squares over time, and the square of sampling and flow."""
+    def width(self, key):
+        """How far M particles are from the limit; and a few of them, for the square of sampling and flow."""
         draw, times = generator(key), np.linspace(0, self.horizon, LOOKS + 1)
-        ways = np.asarray(_map(jnp.asarray(START)[None], jnp.asarray(self.speed * times))[0])
+        ways = np.asarray(_map(START, self.speed * times))
         law = ways @ START @ ways.transpose(0, 2, 1)
-        rows = []
+        roots, distances, squares = np.linalg.cholesky(law), [], []
         for place, m in enumerate(self.widths):
-            starts = self.starts(draw, m, self.repetitions)
-            found = _distances(jnp.asarray(starts), jnp.asarray(ways), jnp.asarray(times))
-            fresh = self.starts(draw, m, self.repetitions) * 4
-            roots = np.linalg.cholesky(law)
-            found["fresh"] = np.sqrt(_norms(roots @ (fresh[:, None] - np.eye(D)) @ roots.transpose(0, 2, 1)).max(1))
-            rows.append({name: np.asarray(row) for name, row in found.items()})
+            largest, square = _distances(self.starts(draw, m, self.repetitions), ways, times)
+            gaps = 4 * self.starts(draw, m, self.repetitions)[:, None] - np.eye(D)
+            fresh = oracles.quadratic_norm(roots @ gaps @ roots.transpose(0, 2, 1))
+            distances.append(np.column_stack([largest, np.sqrt(fresh.max(axis=1))]))
+            squares.append(square)
             tell((place + 1) / len(self.widths))
-        data = {name: np.stack([row[name] for row in rows], axis=1) for name in rows[0]}
-        level = np.asarray(quadratic_sampling(jnp.asarray(law)))
-        return data | {"times": times, "level": level} | self._square(draw, ways[-1])
-
-    def _square(self, draw: np.random.Generator, way: np.ndarray) -> dict[str, np.ndarray]:
-        """A few particles at the start, flowed by their own field, and flowed by the limit."""
         atoms = draw.normal(size=(DRAWN, D)) / 2
-        own = np.asarray(_map(jnp.asarray(atoms.T @ atoms / DRAWN)[None], jnp.asarray([0.0, self.horizon]))[0])[-1]
-        return {"drawn": atoms, "flowed": atoms @ own.T, "sampled": atoms @ way.T, "way": way}
-
-    def descents(self, key) -> dict[str, np.ndarray]:
-        """Distances (repetitions, steps) of every way of SGD from its limit, in risk and in L2."""
-        draw, times = generator(jax.random.fold_in(key, 1)), jnp.asarray(self.horizon / LOOKS * np.arange(LOOKS + 1))
-        sample, begun, goal = draw.normal(size=(self.sample, D)), jnp.asarray(START), jnp.asarray(TARGET)
-        law = quadratic_flow(begun, goal, times=times)
-        seen = quadratic_flow(begun, goal, times=times, inputs=jnp.asarray(sample))
-        found = {"cost": np.asarray(np.sqrt(_norms(np.asarray(seen - law)).max()))}
-        for place, name in enumerate(STEP):
-            given, limit = (sample, seen) if name == "multi-pass" else (None, law)
-            rows = [self._descent(draw, name, step, given, limit) for step in self.steps]
-            found |= {f"{name}/{measure}": np.stack([row[measure] for row in rows], axis=1) for measure in rows[0]}
-            tell((place + 1) / len(STEP))
-        return found
-
-    def _descent(self, draw, name: str, step: float, sample: np.ndarray | None, limit) -> dict[str, np.ndarray]:
-        """The largest distances in time of runs with one step, a hundred at a time."""
-        between, runs, pieces = max(1, round(self.horizon / LOOKS / step)), 100, []
-        for _ in range(-(-self.passes // runs)):
-            shape = (runs, LOOKS * between, self.batch)
-            inputs = draw.normal(size=(*shape, D)) if sample is None else sample[draw.integers(self.sample, size=shape)]
-            starts = np.broadcast_to(START, (runs, D, D))
-            if name == "both":
-                starts = self.starts(draw, round(self.ratio / step), runs)
-            given, move = None if sample is None else jnp.asarray(sample), jnp.asarray(self.speed * step)
-            pieces.append(_descended(jnp.asarray(starts), jnp.asarray(inputs), move, limit, given))
+        own = np.asarray(_map(atoms.T @ atoms / DRAWN, times[[0, -1]])[-1])
+        corners = [atoms, atoms @ own.T, atoms @ ways[-1].T]
         return {
-            name: np.concatenate([np.asarray(piece[name]) for piece in pieces])[: self.passes] for name in pieces[0]
+            "by_width": named(np.array(distances), "M", "run", "measure", M=self.widths, measure=BY_WIDTH),
+            "squares": named(np.array(squares), "M", "run", "time", M=self.widths, time=times),
+            "level": named(oracles.quadratic_sampling(law), "time", time=times),
+            "corners": named(np.array(corners), "cloud", "particle", "theta", cloud=("drawn", "flowed", "sampled")),
+            "way": named(ways[-1], "row", "column"),
         }
 
-    def particles(self, key) -> dict[str, np.ndarray]:
+    def descents(self, key):
+        """Distances of every way of SGD from its limit, in risk and in L2."""
+        draw, times = generator(jax.random.fold_in(key, 1)), self.horizon / LOOKS * np.arange(LOOKS + 1)
+        sample = draw.normal(size=(self.sample, D))
+        law = oracles.quadratic_flow(START, TARGET, times=times)
+        seen = oracles.quadratic_flow(START, TARGET, times=times, inputs=sample)
+        rows = []
+        for place, way in enumerate(WAYS):
+            given, limit = (sample, seen) if way == "multi-pass" else (None, law)
+            rows.append([self._descent(draw, way, step, given, limit) for step in self.steps])
+            tell((place + 1) / len(WAYS))
+        found = named(np.array(rows), "way", "s", "run", "measure", way=WAYS, s=self.steps, measure=BY_STEP)
+        return {"by_step": found, "cost": np.sqrt(oracles.quadratic_norm(seen - law).max())}
+
+    def _descent(self, draw, way, step, sample, limit):
+        """The largest distances in time (passes, 2) of runs with one step, a hundred at a time."""
+        looks, runs, pieces = max(1, round(self.horizon / LOOKS / step)), 100, []
+        for _ in range(-(-self.passes // runs)):
+            shape = (runs, LOOKS * looks, self.batch)
+            inputs = draw.normal(size=(*shape, D)) if sample is None else sample[draw.integers(self.sample, size=shape)]
+            few = way == "balanced"
+            starts = self.starts(draw, round(self.ratio / step), runs) if few else np.broadcast_to(START, (runs, D, D))
+            pieces.append(_descended(starts, inputs, self.speed * step, limit, sample))
+        return np.concatenate(pieces)[: self.passes]
+
+    def particles(self, key):
         """The risk of particles in one-pass SGD, five runs of each width in the same noise, and of the limit."""
         draw, runs, step = generator(key), 5, max(self.steps)
-        clouds = {f"M = {m}": uniform(draw.normal(size=(runs, m, D)) / 2) for m in SHOWN}
-        field = Descend(Risk(Quadratic(D), Stream(labelled, 16)))
-        paths = flow(
-            dict.fromkeys(clouds, field),
-            Euler(),
-            clouds,
-            key=jax.random.split(key, runs),
-            dt=step,
-            steps=round(self.horizon / step),
-            probes={"risk": QuadraticRisk(TARGET)},
-            every=4,
-        )
-        times = next(iter(paths.values())).times[0]
-        limit = quadratic_flow(jnp.asarray(START), jnp.asarray(TARGET), times=jnp.asarray(times))
-        found = {name: path.probes["risk"] for name, path in paths.items()}
-        return found | {"times": times, "limit": _norms(np.asarray(limit) - TARGET) / 2}
+        clouds = {f"{m}": uniform(draw.normal(size=(runs, m, D)) / 2) for m in SHOWN}
+        fields = dict.fromkeys(clouds, Descend(Risk(Quadratic(D), Stream(labelled, 16))))
+        options = {"dt": step, "steps": round(self.horizon / step), "probes": {"risk": oracles.QuadraticRisk(TARGET)}}
+        paths = flow(fields, Euler(), clouds, key=jax.random.split(key, runs), every=4, **options)
+        times = paths[f"{SHOWN[0]}"].times[0]
+        curves = np.array([path.probes["risk"] for path in paths.values()])
+        limit = oracles.quadratic_norm(oracles.quadratic_flow(START, TARGET, times=times) - TARGET[None]) / 2
+        curves = named(curves, "M", "run", "time", M=SHOWN, time=times)
+        return {"curves": curves, "limit": named(limit, "time", time=times)}
 
-    def slopes(self, data) -> dict[str, Slope]:
-        """Every slope with its band."""
-        found = {f"{words}, in M": slope(self.widths, data[f"width/{n}"], centre="mean") for n, words in WIDTH.items()}
-        for name, words in STEP.items():
-            for measure, what in (("risk", "sup |R_s − R|"), ("network", "sup ‖f_s − f‖")):
-                found[f"{words}: {what}, in s"] = slope(self.steps, data[f"descents/{name}/{measure}"], centre="mean")
-        found["sample, then flow against flow, then sample, in M"] = slope(
-            self.widths, data["width/coupled"], centre="mean"
-        )
-        found["flow, then sample: sup ‖f_M − f‖, in M"] = slope(self.widths, data["width/fresh"], centre="mean")
-        return found
-
-    def excess(self, data) -> float:
-        """The largest mean square of sampling before the flow, less four standard errors, over that of after."""
-        squares = data["width/squares"]
-        error = squares.std(0, ddof=1) / np.sqrt(len(squares))
-        stated = data["width/level"][None, :] / np.array(self.widths)[:, None]
-        return float(((squares.mean(0) - 4 * error) / stated).max())
-
-    def verdict(self, data):
-        claims = {}
-        for name, found in self.slopes(data).items():
-            low = -0.55 if name.endswith("M") else 0.45
-            bounds = f"between {low:g} and {low + 0.1:g}".replace("-", "−")
-            claims[f"{name}: slope {bounds}"] = between(found.value, low, low + 0.1)
-        return claims | {
-            "sample, then flow deviates at no time more than flow, then sample, four standard errors": below(
-                self.excess(data), 1.0
-            )
+    def fits(self, data):
+        widths = {measure: power_law(part, along="M", centre="mean") for measure, part in data.by_width.each("measure")}
+        return widths | {
+            f"{measure}, {way}": power_law(data.by_step.sel(way=way, measure=measure), along="s", centre="mean")
+            for way, measure in product(WAYS, BY_STEP)
         }
 
-    def figures(self, data):
-        numbers = {}
-        for name, found in self.slopes(data).items():
-            numbers |= {f"{name}: low": found.low, f"{name}: slope": found.value, f"{name}: high": found.high}
-        return numbers | {
-            f"distance of the limit over {self.sample} samples from that over all data": data["descents/cost"],
-            "sample, then flow over flow, then sample: mean squares at the end": (
-                data["width/squares"][..., -1].mean(0) * np.array(self.widths) / data["width/level"][-1]
-            ).mean(),
+    def claims(self, data):
+        for name, fit in data.fits.items():
+            law = fit.called(f"{LARGEST}, {name}")
+            yield law.between(-0.55, -0.45) if fit.along == "M" else law.between(0.45, 0.55)
+        squares = self._over_level(data.squares.mean("run") - 4 * data.squares.sem("run"), data)
+        words = "sample, then flow over flow, then sample: mean square at any time, less four standard errors"
+        yield below(words, squares.max(), 1.0)
+
+    def _over_level(self, squares, data):
+        """Mean squares over those of M fresh draws from the limit's law."""
+        return squares * named(self.widths, "M", M=self.widths) / data.level
+
+    def numbers(self, data):
+        end = self._over_level(data.squares.mean("run"), data).isel(time=-1).mean()
+        return {
+            f"distance of the limit over {self.sample} samples from that over all data": data.cost,
+            "sample, then flow over flow, then sample: mean squares at the end": end,
         }
 
-    def panels(self, data):
-        return [self._numbers_panel(data), self._step_panel(data), self._square_panel(data)]
+    @panel(
+        "Many particles forget their draw",
+        "Left: one-pass SGD with M particles, five runs each, closes in on the mean-field limit. Right: the largest "
+        "distance in time, mean and 10–90% band of {repetitions} draws of the particles, falls like one over the root "
+        "of M.",
+        columns=2,
+        size=(9.6, 4.2),
+    )
+    def numbers_of_particles(self, axes, data):
+        """Risks along time, and the largest distance against M."""
+        left, right = axes
+        for order, (m, curves) in enumerate(data.curves.each("M")):
+            lines = left.plot(curves.labels("time"), curves.values.T, color=colour(order), linewidth=1.0)
+            lines[0].set_label(f"$M = {m}$")
+        left.plot(data.limit.labels("time"), data.limit, color=INK, linewidth=2.6, label="limit")
+        left.set(yscale="log", xlabel="time $t$", ylabel="risk")
+        left.legend(loc="lower left")
+        self._against_width(right, data, BY_WIDTH[:2], (0, 1))
 
-    def _numbers_panel(self, data):
-        def draw(figure):
-            from haarflow.runs.style import INK, colour, reference, slopes
+    @panel(
+        "Small steps forget their data",
+        "SGD on batches of {batch}, mean and 10–90% band of {passes} runs: the largest distance in time from the limit "
+        "in risk, |R_s − R|, and of the networks, ‖f_s − f‖. In one pass over fresh data or in many over {sample} "
+        "samples (against the limit over the same samples), it grows like the root of the step; balanced: with "
+        "M = {ratio} / s particles both errors fall together.",
+        columns=BY_STEP,
+        size=(9.6, 4.4),
+        sharey=True,
+    )
+    def step_sizes(self, axis, data, measure):
+        """The largest distance against s."""
+        fits = {way: data.fits[f"{measure}, {way}"] for way in WAYS}
+        look = {"power": 0.5, "centre": "mean", "xlabel": "step $s$", "ylabel": LARGEST}
+        power_laws(axis, data.by_step.sel(measure=measure), along="s", by="way", fits=fits, **look)
+        axis.legend(title="slope [95% band]", loc="upper left", alignment="left")
+        axis.set_ylim(None, 6 * data.by_step.mean("run").max())
+        axis.label_outer()
 
-            left, right = figure.subplots(1, 2, width_ratios=(1.1, 1))
-            for order, m in enumerate(SHOWN):
-                curves = data[f"particles/M = {m}"]
-                for run, curve in enumerate(curves):
-                    name = f"M = {m}" if run == 0 else None
-                    left.plot(data["particles/times"], curve, color=colour("", order), linewidth=1.0, label=name)
-            left.plot(data["particles/times"], data["particles/limit"], color=INK, linewidth=2.6, label="limit")
-            left.set(yscale="log", xlabel="time t", ylabel="risk")
-            left.legend(loc="lower left")
-            series = {words: data[f"width/{name}"] for name, words in WIDTH.items()}
-            slopes(right, self.widths, series, xlabel="particles M", ylabel="largest distance in time", centre="mean")
-            reference(right, self.widths, -0.5, float(data["width/risk"].mean(0)[0] / 2.2))
-            right.legend(title="slope [95% band]", loc="upper right")
-
-        caption = (
-            "Left: one-pass SGD with M particles, five runs each, closes in on the mean-field limit. Right: the "
-            f"largest distance in time, mean and 10–90% band of {self.repetitions} draws of the particles, falls like "
-            "one over the root of M."
-        )
-        return Panel("Many particles forget their draw", caption, draw, size=(10.2, 4.2))
-
-    def _step_panel(self, data):
-        def draw(figure):
-            from haarflow.runs.style import reference, slopes
-
-            axes = figure.subplots(1, 2, sharey=True)
-            for axis, (measure, title) in zip(
-                axes, (("risk", "risk: sup |R − limit|"), ("network", "network: sup ‖f − limit‖")), strict=True
-            ):
-                labels = {**STEP, "both": f"one-pass, M = {self.ratio:g} / s"}
-                series = {words: data[f"descents/{name}/{measure}"] for name, words in labels.items()}
-                slopes(axis, self.steps, series, xlabel="step s", centre="mean")
-                reference(axis, self.steps, 0.5, float(data[f"descents/multi-pass/{measure}"].mean(0)[0] / 3))
-                axis.set_title(title)
-                axis.legend(title="slope [95% band]", loc="upper left")
-            axes[0].set(ylabel="largest distance in time")
-            axes[0].set_ylim(None, 6 * float(data["descents/both/network"].mean(0).max()))
-
-        caption = (
-            f"SGD on batches of {self.batch}, mean and 10–90% band of {self.passes} runs. In one pass over fresh data "
-            f"or in many over {self.sample} samples (against the limit over the same samples), the distance grows like "
-            f"the root of the step; with M = {self.ratio:g} / s particles both errors fall together."
-        )
-        return Panel("Small steps forget their data", caption, draw, size=(10.2, 4.4))
-
-    def _square_panel(self, data):
-        def draw(figure):
-            left, right = figure.subfigures(1, 2, width_ratios=(1.25, 1))
-            self._draw_square(left, data)
-            self._draw_distances(right.add_subplot(), data)
-
-        caption = (
-            f"Left: {DRAWN} particles (first two of four coordinates) over the law's ellipses. Down and then right "
-            "they are moved by their own field (dots), right and then down by the field of the limit (rings): the same "
-            "up to the root of 1/M. Right: the distance of the two corners, particle by particle, and the distance of "
-            "each from the limit."
-        )
-        return Panel("Dynamics and sampling commute", caption, draw, size=(10.8, 4.8))
-
-    def _draw_square(self, figure, data):
-        from haarflow.runs.style import INK, MUTED, colour
-
-        axes = figure.subplots(2, 2, sharex=True, sharey=True)
-        way, corners = data["width/way"], ((0, 0), (0, 1), (1, 0), (1, 1))
-        covariances = {0: START, 1: way @ START @ way.T}
-        clouds = {(1, 0): ("width/drawn", 0), (1, 1): ("width/flowed", 0)}
-        titles = ("law at the start", f"law at t = {self.horizon:g}", f"{DRAWN} draws", "both ways")
-        for corner, title in zip(corners, titles, strict=True):
-            axis = axes[corner]
+    @panel(
+        "Dynamics and sampling commute",
+        "Left: particles (first two of four coordinates) over the law's ellipses. Down and then right, they are moved "
+        "by their own field (dots); right and then down, by the field of the limit (rings): the same up to the root of "
+        "1/M. Right: the distance of the two corners, particle by particle, and the distance of each from the limit.",
+        mosaic="ABE;CDE",
+        size=(9.6, 4.4),
+        width_ratios=(1, 1, 1.9),
+    )
+    def square(self, axes, data):
+        """Four corners with arrows between them, and distances."""
+        titles = ("law at the start", f"law at $t = {self.horizon:g}$", f"{DRAWN} draws", "both ways")
+        way, reach = data.way.values, 1.05 * np.abs(data.corners[..., :2]).max()
+        circle = np.stack([np.cos(angles := np.linspace(0, 2 * np.pi, 100)), np.sin(angles)])
+        for letter, title in zip("ABCD", titles, strict=True):
+            root = np.linalg.cholesky(START if letter in "AC" else way @ START @ way.T)[:2, :2]
             for radius in (1.0, 2.0):
-                axis.plot(*_ellipse(covariances[corner[1]][:2, :2], radius), color=MUTED, linewidth=1.0)
-            if corner == (1, 1):
-                axis.plot(*data["width/sampled"][:, :2].T, "o", color=colour("", 1), markersize=6, fillstyle="none")
-            if corner in clouds:
-                name, order = clouds[corner]
-                axis.plot(*data[name][:, :2].T, "o", color=colour("", order), markersize=2.6)
-            axis.set_title(title)
-            axis.set(aspect="equal", xticks=[], yticks=[])
-            axis.grid(visible=False)
-        for axis, start, end, words in (
-            (axes[0, 0], (1.0, 0.5), (1.22, 0.5), "flow"),
-            (axes[1, 0], (1.0, 0.5), (1.22, 0.5), "flow"),
-            (axes[0, 0], (0.88, 0.04), (0.88, -0.24), "sample"),
-            (axes[0, 1], (0.88, 0.04), (0.88, -0.24), "sample"),
-        ):
-            axis.annotate(
-                "",
-                end,
-                start,
-                xycoords="axes fraction",
-                textcoords="axes fraction",
-                annotation_clip=False,
-                arrowprops={"arrowstyle": "->", "color": INK},
-            )
-            place = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
-            shift = (0, 4) if words == "flow" else (-5, 0)
-            axis.annotate(
-                words,
-                place,
-                shift,
-                xycoords="axes fraction",
-                textcoords="offset points",
-                ha="center" if words == "flow" else "right",
-                fontsize=8,
-            )
+                axes[letter].plot(*(radius * root @ circle), color=MUTED, linewidth=1.0)
+            axes[letter].set(title=title, aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
+            axes[letter].set_axis_off()
+        drawn, flowed, sampled = data.corners.values
+        axes["C"].plot(*drawn[:, :2].T, "o", color=colour(0), markersize=2.4)
+        axes["D"].plot(*sampled[:, :2].T, "o", color=colour(1), fillstyle="none")
+        axes["D"].plot(*flowed[:, :2].T, "o", color=colour(0), markersize=2.4)
+        for letters, words, place in (("AC", "flow →", (1, 0.5)), ("AB", "sample ↓", (0.8, 0))):
+            for letter in letters:
+                axes[letter].annotate(words, place, xycoords="axes fraction", ha="center", annotation_clip=False)
+        self._against_width(axes["E"], data, BY_WIDTH[1:], (1, 2, 4))
 
-    def _draw_distances(self, axis, data):
-        from haarflow.runs.style import reference, slopes
-
-        series = {
-            "flow, then sample": data["width/fresh"],
-            "sample, then flow": data["width/network"],
-            "between the two": data["width/coupled"],
-        }
-        slopes(axis, self.widths, series, xlabel="particles M", ylabel="largest distance in time", centre="mean")
-        reference(axis, self.widths, -0.5, float(data["width/coupled"].mean(0)[0] / 2))
-        axis.set_ylim(None, 4 * float(data["width/fresh"].mean(0).max()))
-        axis.legend(title="slope [95% band]", loc="upper right")
+    def _against_width(self, axis, data, measures, colours):
+        part, words = data.by_width.sel(measure=measures), {"xlabel": "particles $M$", "ylabel": LARGEST}
+        look = {"power": -0.5, "centre": "mean", "colours": colours, **words}
+        power_laws(axis, part, along="M", by="measure", fits=data.fits, **look)
+        axis.legend(title="slope [95% band]", loc="upper right", alignment="left")
+        axis.set_ylim(None, 5 * part.mean("run").max())
 
 
 def labelled(key, size: int):
@@ -348,57 +268,31 @@ def labelled(key, size: int):
     return xs, jnp.sum((xs @ TARGET) * xs, axis=1, keepdims=True)
 
 
-def _ellipse(covariance: np.ndarray, radius: float) -> np.ndarray:
-    angles = np.linspace(0, 2 * np.pi, 100)
-    return radius * np.linalg.cholesky(covariance) @ np.stack([np.cos(angles), np.sin(angles)])
-
-
-def _norms(gaps: np.ndarray) -> np.ndarray:
-    """`E (xᵀMx)²` of symmetric matrices in the last two axes."""
-    return np.trace(gaps, axis1=-2, axis2=-1) ** 2 + 2 * np.sum(gaps**2, axis=(-2, -1))
+@jax.jit
+def _map(start, times):
+    """The matrices (times, d, d) that carry the particles of a cloud with this second moment."""
+    return oracles.quadratic_map(start, jnp.asarray(TARGET), times=times, tolerance=jnp.asarray(1e-7))
 
 
 @jax.jit
-def _map(starts, times):
-    goal = jnp.asarray(TARGET)
-    return jax.vmap(lambda S: quadratic_map(S, goal, times=times, tolerance=jnp.asarray(1e-7)))(starts)
+@partial(jax.vmap, in_axes=(0, None, None))
+def _distances(start, ways, times):
+    """The largest distances (3,) of a cloud from the limit that moves by `ways`, and the squares of the networks'."""
+    own = _map(start, times)
+    law, moments = (jnp.einsum("kij,jl,kml->kim", carry, S, carry) for carry, S in ((ways, START), (own, start)))
+    gaps, risks, ideal = (
+        oracles.quadratic_norm(S) for S in (moments - law, moments - TARGET[None], law - TARGET[None])
+    )
+    coupled = jnp.einsum("kij,jl,kil->k", own - ways, start, own - ways)
+    return jnp.stack([jnp.abs(risks - ideal).max() / 2, jnp.sqrt(gaps.max()), jnp.sqrt(coupled.max())]), gaps
 
 
 @jax.jit
-def _distances(starts, ways, times):
-    """From the limit whose particles move by `ways`, of clouds that start at these moments."""
-    law = jnp.einsum("kij,jl,kml->kim", ways, jnp.asarray(START), ways)
-
-    def one(start, own):
-        moments = jnp.einsum("kij,jl,kml->kim", own, start, own)
-        squares = jax.vmap(quadratic_norm)(moments - law)
-        away = own - ways
-        coupled = jnp.einsum("kij,jl,kil->k", away, start, away)
-        return {
-            "risk": jnp.max(jnp.abs(_risks(moments) - _risks(law))),
-            "network": jnp.sqrt(jnp.max(squares)),
-            "coupled": jnp.sqrt(jnp.max(coupled)),
-            "squares": squares,
-        }
-
-    return jax.vmap(one)(starts, _map(starts, times))
-
-
-def _risks(moments):
-    return jax.vmap(quadratic_norm)(moments - jnp.asarray(TARGET)[None]) / 2
-
-
-@jax.jit
-def _descended(starts, inputs, step, limit, sample):
-    """The largest distances of SGD on these inputs (runs, k, b, d) from the limit at times 0 to the end (t, d, d)."""
-    goal = jnp.asarray(TARGET)
-
-    def square(gap):
-        return quadratic_norm(gap) if sample is None else jnp.mean(jnp.sum((sample @ gap) * sample, axis=1) ** 2)
-
-    def one(start, batches):
-        moments = quadratic_descent(start, goal, inputs=batches, step=step)[:: len(batches) // (len(limit) - 1)]
-        risks = (jax.vmap(square)(moments - goal[None]) - jax.vmap(square)(limit - goal[None])) / 2
-        return {"risk": jnp.max(jnp.abs(risks)), "network": jnp.sqrt(jnp.max(jax.vmap(square)(moments - limit)))}
-
-    return jax.vmap(one)(starts, inputs)
+@partial(jax.vmap, in_axes=(0, 0, None, None, None))
+def _descended(start, inputs, step, limit, sample):
+    """The largest distances (2,) of SGD on inputs (k, b, d) from the limit at its times, (t, d, d)."""
+    every = len(inputs) // (len(limit) - 1)
+    moments = oracles.quadratic_descent(start, TARGET, inputs=inputs, step=step)[::every]
+    pairs = (moments - limit, moments - TARGET[None], limit - TARGET[None])
+    gaps, risks, ideal = (oracles.quadratic_norm(pair, sample) for pair in pairs)
+    return jnp.stack([jnp.abs(risks - ideal).max() / 2, jnp.sqrt(gaps.max())])

@@ -34,6 +34,7 @@ __all__ = [
     "Positive",
     "Sizes",
     "Step",
+    "Steps",
     "Work",
     "above",
     "at_least",
@@ -69,6 +70,7 @@ NonNegative = Annotated[float, Field(ge=0)]
 Horizon = Annotated[float, Field(gt=0), Work(1)]  # a time to run for
 Step = Annotated[float, Field(gt=0), Work(-1)]  # a time that each step makes
 Sizes = Annotated[tuple[Count, ...], Field(min_length=2)]  # numbers along which a law is fitted
+Steps = Annotated[tuple[Step, ...], Field(min_length=2)]  # and times of a step
 
 
 def stream(key: Any, name: str, *numbers: int) -> Any:

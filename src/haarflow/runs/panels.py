@@ -55,6 +55,7 @@ class Drawing:
     caption: str
     rows: Labels = None
     columns: Labels = None
+    mosaic: str | None = None
     size: tuple[float, float] | None = None
     when: Callable[[Any, Any], bool] | None = None
     frames: int | Callable[[Any], int] | None = None
@@ -71,6 +72,9 @@ class Drawing:
             return Panel.film(title, caption, lambda figure: method(figure, data), frames, size=size)
 
         def draw(figure: Any) -> None:
+            if self.mosaic:
+                method(figure.subplot_mosaic(self.mosaic, **self.options), data)
+                return
             axes = figure.subplots(_count(rows), _count(columns), squeeze=False, **self.options)
             if isinstance(rows, int) or isinstance(columns, int):
                 method(axes.ravel().tolist(), data)
@@ -90,6 +94,7 @@ def panel(
     *,
     rows: Labels = None,
     columns: Labels = None,
+    mosaic: str | None = None,
     size: tuple[float, float] | None = None,
     when: Callable[[Any, Any], bool] | None = None,
     **options: Any,
@@ -98,10 +103,11 @@ def panel(
 
     `rows` and `columns` are labels, or the name of a setting that lists them: the method draws each of them on an axis
     of its own, titled by the label, as `(self, axis, data, label)`. As numbers they ask for so many axes in one call,
-    `(self, axes, data)`. The title and the caption may name fields and constants of the class, `{repetitions}`. With
-    `when(self, data)` false there is no picture; other options go to matplotlib's `subplots`.
+    `(self, axes, data)`; and a `mosaic` such as "AAC;BBC" asks for axes by letter. The title and the caption may name
+    fields and constants of the class, `{repetitions}`. With `when(self, data)` false there is no picture; other options
+    go to matplotlib's `subplots` or `subplot_mosaic`.
     """
-    drawing = Drawing(title, caption, rows, columns, size, when, None, options)
+    drawing = Drawing(title, caption, rows, columns, mosaic, size, when, None, options)
     return lambda method: _marked(method, drawing)
 
 
