@@ -83,7 +83,8 @@ def _of_volume(owner: str, temperature: Any, internal: InternalEnergy | None) ->
 
 
 def _quantile_energy(functional, quantiles, energy: InternalEnergy):
-    return functional(uniform(quantiles[:, None])) - energy.room(jnp.diff(quantiles), len(quantiles))
+    gaps = jnp.diff(quantiles)
+    return functional(uniform(quantiles[:, None])) - energy.room(gaps, len(quantiles))
 
 
 def _refuse_unless_increasing(owner: str, quantiles) -> None:
