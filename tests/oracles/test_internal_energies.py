@@ -42,6 +42,8 @@ def test_slope_inverse_and_heat_are_those_of_the_density(energy):
     assert (energy.inverse(np.full(40, -1e300)) == 0).all()
     second = jax.vmap(jax.grad(jax.grad(energy.density)))(jnp.asarray(ratio))
     np.testing.assert_allclose(energy.heat(ratio, ratio) * np.ones(40), ratio * second, rtol=1e-6)
+    spread = energy.strength * np.sum(ratio * energy.density(1 / (7 * ratio)))
+    np.testing.assert_allclose(energy.room(jnp.asarray(ratio), 7), -spread, rtol=1e-12)
     means = energy.heat(ratio[:-1], ratio[1:]) * np.diff(np.log(ratio))
     np.testing.assert_allclose(means, np.diff(energy.slope(ratio)), rtol=1e-9)
 

@@ -58,6 +58,10 @@ class InternalEnergy(eqx.Module):
     def examples(cls) -> Sequence["InternalEnergy"]:
         """Members for the laws, on `Grid(-2, 2, 40)`."""
 
+    def room(self, gaps: Float[Array, "m"], n: int) -> Float[Array, ""]:
+        """Minus the energy of mass 1/n spread evenly over each of some lengths, in jax.numpy."""
+        return -self.strength * jnp.sum(gaps * self.density(1 / (n * gaps)))
+
     def slope(self, ratio: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
         """f' at densities > 0."""
         return _host(_slopes, self, ratio)
@@ -180,6 +184,9 @@ class Entropy(InternalEnergy):
 
     def density(self, ratio):
         return ratio * jnp.log(jnp.where(ratio > 0, ratio, 1.0))
+
+    def room(self, gaps, n):
+        return self.strength * jnp.sum(jnp.log(n * gaps)) / n
 
     def slope(self, ratio):
         return 1 + np.log(np.maximum(ratio, 1e-300))

@@ -84,8 +84,7 @@ def _of_volume(owner: str, temperature: Any, internal: InternalEnergy | None) ->
 
 def _quantile_energy(functional, quantiles, energy: InternalEnergy):
     gaps = jnp.diff(quantiles)
-    dense = jnp.sum(gaps * energy.density(1 / (len(quantiles) * gaps)))
-    return functional(uniform(quantiles[:, None])) + energy.strength * dense
+    return functional(uniform(quantiles[:, None])) - energy.room(gaps, len(quantiles))
 
 
 def _refuse_unless_increasing(owner: str, quantiles) -> None:
