@@ -18,6 +18,7 @@ from haarflow.dynamics.schemes import Scheme
 from haarflow.dynamics.trajectories import GOING, State
 from haarflow.errors import Refusal
 from haarflow.fast.noise import unrolled
+from haarflow.learning.data import at_step
 from haarflow.measures.clouds import Cloud
 from haarflow.values import said
 
