@@ -55,7 +55,7 @@ class Apart(Field):
 APART = Apart(
     {
         "x": Descend(Penalty(0.3, lambda theta: jnp.sum(jnp.cos(3 * theta))), growth=1.5),
-        "y": Descend(Penalty(0.7, lambda theta: jnp.sum(theta**2) ** 2), transport=0.5, growth=0.5),
+        "y": Descend(Penalty(0.7, lambda theta: jnp.sum(theta**2) ** 2), transport=0.5, growth=6.0),
     }
 )
 HOMES = {"x": Sphere(2.0), "y": Box(-0.5, 0.75)}

@@ -100,10 +100,10 @@ def test_a_linearised_unit_is_right_to_first_order_and_keeps_its_anchors():
     field = restrict(
         Descend(Risk(Scaled(tangent, 2.0), Sample(XS, jnp.ones((4, 1))))), tangent.projector, through="start"
     )
-    velocity = eqx.filter_jit(field)(jax.random.key(0), here).atoms
+    velocity = eqx.filter_jit(field)(jax.random.key(0), here).velocity
     np.testing.assert_array_equal(velocity[:, 4:], 0)
     plain = Descend(Risk(Scaled(SMOOTH, 2.0), Sample(XS, jnp.ones((4, 1)))))
-    true = eqx.filter_jit(plain)(jax.random.key(0), CLOUD).atoms
+    true = eqx.filter_jit(plain)(jax.random.key(0), CLOUD).velocity
     np.testing.assert_allclose(velocity[:, :4], true, rtol=1e-12)
 
 

@@ -1,4 +1,4 @@
-"""What a flow returns can be read by a type checker: a trajectory or one for each lane, of a cloud or of players."""
+"""What a flow returns can be read by a type checker: a trajectory or one for each lane, of one cloud or of players."""
 
 import re
 import subprocess

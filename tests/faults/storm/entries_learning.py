@@ -24,7 +24,7 @@ ENTRIES = [
     Entry("Data.batch", "batches.batch({*})", {"key": key()}),
     Entry(
         "Data",
-        "hf.Descend(hf.Risk(unit, OwnData({at})))(key, wide).atoms",
+        "hf.Descend(hf.Risk(unit, OwnData({at})))(key, wide).velocity",
         {
             "at": method(
                 "lambda key: (jnp.asarray(xs), jnp.asarray(ys))",
@@ -86,7 +86,7 @@ ENTRIES = [
     # functionals
     Entry(
         "Functional",
-        "hf.Descend(OwnFunctional({at}))(key, cloud).atoms",
+        "hf.Descend(OwnFunctional({at}))(key, cloud).velocity",
         {
             "at": method(
                 "lambda c: c.weights @ jnp.sum(c.atoms**2, axis=1)",

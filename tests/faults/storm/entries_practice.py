@@ -45,7 +45,7 @@ ENTRIES = [
     Entry("Discovery.rounded", "found.rounded({*})", {"tolerance": _TIES}),
     Entry(
         "Discovery.restrict",
-        "found.restrict({*})(key, wide).atoms",
+        "found.restrict({*})(key, wide).velocity",
         {"field": thing("field", "risk", "hf.Descend(hf.Bowl(moments, np.zeros(2), goal))")},
     ),
     Entry("Discovery.start", "found.start({*})", {"cloud": cloud("wide", stack=True)}),
