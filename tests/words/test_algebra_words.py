@@ -121,7 +121,7 @@ SENTENCES = {
     "an orbit without end": (
         lambda: point_set(Symmetric(1000), 3).action(),
         "The orbit of a vector in R^3000 under all elements of Symmetric(1000) would hold 1e2567 × 3000 numbers; at "
-        "most 6.7e+07 are listed. Write `elements=group.draw(key, 64)` to average over 64 draws, or `augment(data, on_x,",
+        "most 6.7e+07 are listed. Write `elements=group.draw(key, 64)` to average over 64 draws, or `augment(data,",
     ),
     "elements of another group": (
         lambda: natural(Cyclic(4)).action(Symmetric(4).draw(0, 9)),

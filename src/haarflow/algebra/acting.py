@@ -19,7 +19,7 @@ from haarflow.algebra.checks import affordable
 from haarflow.algebra.tables import static
 from haarflow.doors import Natural, door
 from haarflow.errors import Refusal
-from haarflow.values import numbers, said
+from haarflow.values import numbers, refuse_unless_affordable, said
 
 T = TypeVar("T")
 Rows = Float[Array, "*b k"] | Float[np.ndarray, "*b k"]
@@ -32,7 +32,8 @@ class Action(eqx.Module):
     """What n elements of a group do to R^k: a PyTree that compiled programs carry like any array.
 
     `rep.action()` makes one of all elements of a finite group, `rep.action(group.draw(key, n))` one of n random ones.
-    Its arrays are NumPy's until a compiled program takes them; on rows in NumPy it then gives NumPy's float64.
+    Its arrays are NumPy's until a compiled program takes them. Then rows in NumPy are moved in NumPy's float64, and
+    rows in JAX in their own precision.
 
         turns = image("dihedral", 28, 28).action()
         turns.apply(pictures)             # (8, b, 784): every picture in its eight positions
@@ -95,7 +96,14 @@ class Action(eqx.Module):
 
     def apply(self, z: Any) -> Moved:
         """Every row of a batch (*b, k) moved by every element: (n, *b, k)."""
-        return self.everywhere(self._rows("apply", z))
+        z = self._rows("apply", z)
+        if all(isinstance(size, int) for size in z.shape):  # not symbols, as in `jax.export`
+            refuse_unless_affordable(
+                f"The orbits of {z.size // self.dim} vectors in R^{self.dim} under {len(self)} elements",
+                float(len(self) * z.size * z.dtype.itemsize),
+                instead="Write fewer elements, or augment(data, on_x, on_y), which draws one for each sample.",
+            )
+        return self.everywhere(z)
 
     def apply_each(self, z: Any) -> Moved:
         """Row i of a batch (n, *b, k) moved by element i: of the same shape."""

@@ -77,13 +77,7 @@ def _each(action: Action, vectors: Float[Array, "b k"]) -> Float[Array, "b k"]:
 
 
 def moved(action: Action, vectors: Float[Array, "b k"]) -> Float[Array, "gb k"]:
-    """Every vector moved by every element, element by element of the group; refused where that does not fit."""
-    if isinstance(vectors.shape[0], int):  # a symbol in `jax.export`
-        refuse_unless_affordable(
-            f"The orbits of {vectors.shape[0]} vectors in R^{action.dim} under {len(action)} elements",
-            float(len(action) * vectors.size * vectors.dtype.itemsize),
-            instead="Write augment(data, on_x, on_y), which draws elements, or fewer `elements` to average over.",
-        )
+    """Every vector moved by every element, element by element of the group."""
     return jnp.asarray(action.apply(vectors)).reshape(-1, vectors.shape[1])
 
 

@@ -9,7 +9,7 @@ from haarflow.algebra.acting import Action
 from haarflow.algebra.projection import ByMatrix, Projection
 from haarflow.algebra.reps import Rep
 from haarflow.errors import Refusal
-from haarflow.values import numbers, said
+from haarflow.values import numbers
 
 Elements = Any
 """Elements of a group: matrices (m, d, d) in lists or arrays of any precision, or what `group.draw(key, m)` drew."""
@@ -29,7 +29,7 @@ def action_matrices(rep: Rep, p: int, *, elements: Elements = None) -> Float[np.
     return np.asarray(action_on(rep, p, elements=elements).matrices(), float)
 
 
-def projection_on(rep: Any, p: int) -> Projection:
+def projection_on(rep: Rep | Any, p: int) -> Projection:
     """The projector P on the fixed space of a representation on R^p; a (p, p) matrix is taken as P itself."""
     if isinstance(rep, Rep):
         _check_acting(rep, p)
@@ -54,12 +54,7 @@ def projector_matrix(given: Any, p: int) -> Float[np.ndarray, "p p"]:
     return found
 
 
-def _check_acting(rep: Any, p: int) -> None:
-    if not isinstance(rep, Rep):
-        raise Refusal(
-            f"A group acts on clouds through a representation; got {said(rep)}. "
-            "Write `natural(group)`, or the unit's `action(on_x, on_y)`."
-        )
+def _check_acting(rep: Rep, p: int) -> None:
     if rep.dim != p:
         raise Refusal(
             "A representation of dimension k acts on clouds in R^k; "

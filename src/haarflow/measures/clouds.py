@@ -12,6 +12,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow import saving
+from haarflow.algebra.reps import Rep
 from haarflow.doors import Count, door
 from haarflow.errors import Refusal
 from haarflow.measures.actions import Elements, action_on, projection_on
@@ -61,7 +62,8 @@ class Cloud(eqx.Module):
             image = jax.vmap(image)
         return Cloud(image(self.atoms), self.weights)
 
-    def orbit(self, rep, *, elements: Elements = None) -> "Cloud":
+    @door
+    def orbit(self, rep: Rep, *, elements: Elements = None) -> "Cloud":
         """The symmetrised law mu^G = mean over g of M_g # mu; the identity's n atoms come first.
 
         Infinite groups, and those too large to be listed, need `elements` to average over: matrices (m, d, d), or
@@ -78,7 +80,8 @@ class Cloud(eqx.Module):
             atoms.reshape(*self.atoms.shape[:-2], -1, self.p), jnp.tile(self.weights, len(action)) / len(action)
         )
 
-    def project(self, rep) -> "Cloud":
+    @door
+    def project(self, rep: Rep | np.ndarray | Array) -> "Cloud":
         """The projected law P # mu, for a representation or for its fixed-space projector P."""
         return Cloud(projection_on(rep, self.p).apply(self.atoms), self.weights)
 
