@@ -79,6 +79,7 @@ SMALL: dict[str, str] = {
     "fresh": "lambda: pathlib.Path(tempfile.mkdtemp())",
     "folder": "fresh()",
     "table_of_numbers": "(folder / 'n.csv').write_text('1,2,3\\n4,5,6\\n') and folder / 'n.csv'",
+    "saved": "hf.Fitted(unit, wide).save(folder / 'f.npz') or wide.save(folder / 'c.npz') or folder",
     # members of a user's own, whose one method is given
     "OwnField": "class OwnField(hf.Field):\n    at: object\n    def __call__(self, key, cloud): return self.at(cloud)\n"
     "    @classmethod\n    def examples(cls): return []",
@@ -88,6 +89,13 @@ SMALL: dict[str, str] = {
     "OwnFunctional": "class OwnFunctional(hf.Functional):\n    at: object\n    def __call__(self, cloud): "
     "return self.at(cloud)\n    @classmethod\n    def examples(cls): return []",
     "OwnData": "class OwnData(hf.Data):\n    at: object\n    def batch(self, key): return self.at(key)\n"
+    "    @classmethod\n    def examples(cls): return []",
+    "OwnLoss": "class OwnLoss(hf.Loss):\n    at: object\n    def __call__(self, f, y): return self.at(f, y)\n"
+    "    @classmethod\n    def examples(cls): return []",
+    "OwnMetric": "class OwnMetric(hf.Metric):\n    at: object\n    def __call__(self, outputs, ys): "
+    "return self.at(outputs, ys)\n    @classmethod\n    def examples(cls): return []",
+    "OwnNetwork": "class OwnNetwork(hf.Network):\n    at: object\n    dim = 4\n    inputs = outputs = 2\n"
+    "    def __call__(self, cloud, xs): return self.at(cloud, xs)\n"
     "    @classmethod\n    def examples(cls): return []",
     # what is done to a right value to bend it
     "holed": "lambda a: np.where(np.arange(np.size(a)).reshape(np.shape(a)) == 0, np.nan, np.asarray(a, float))",
