@@ -107,6 +107,7 @@ from haarflow.learning.data import TwoGaussians as TwoGaussians
 from haarflow.learning.folding import fold as fold
 from haarflow.learning.functionals import Functional as Functional
 from haarflow.learning.functionals import Penalty as Penalty
+from haarflow.learning.loaders import Loader as Loader
 from haarflow.learning.losses import Huber as Huber
 from haarflow.learning.losses import Loss as Loss
 from haarflow.learning.losses import PseudoHuber as PseudoHuber

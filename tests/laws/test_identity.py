@@ -12,6 +12,7 @@ import optax
 import pytest
 
 import haarflow as hf
+from haarflow import identity
 from haarflow.identity import Function, Unidentified, by_value, digest
 
 SCALE = np.array([1.0, 2.0])
@@ -131,3 +132,22 @@ def test_a_function_that_holds_a_traced_number_equals_itself_alone():
         return one(x)
 
     assert inside(2.0) == 4.0
+
+
+def test_a_large_array_is_hashed_once_while_it_lives_and_numpy_every_time(monkeypatch):
+    counts = []
+    monkeypatch.setattr(identity, "_bytes", lambda content: counts.append(content.nbytes) or content.tobytes())
+    numbers = np.arange(2.0**18)
+    sample = hf.Sample(numbers[:, None], np.ones(2**18))
+    known = digest(sample)
+    first = sum(counts)
+    assert first >= 2 * numbers.nbytes
+    assert digest(hf.Risk(hf.Dense(1, 1), sample)) != known
+    assert digest(sample) == known
+    assert sum(counts) < first + 1000
+    assert digest(hf.Sample(jnp.asarray(numbers[:, None]), np.ones(2**18))) == known
+    before = digest(numbers)
+    numbers[7] = -1
+    assert digest(numbers) != before
+    del sample
+    assert len(identity._digests) <= 2

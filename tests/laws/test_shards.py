@@ -74,6 +74,20 @@ def test_a_process_that_fails_ends_the_others(tmp_path):
     assert subprocess.run(words, capture_output=True, timeout=120).returncode == 7
 
 
+def test_a_large_array_is_copied_once_and_forgotten_with_its_original(monkeypatch):
+    from haarflow.dynamics import shards
+
+    monkeypatch.setattr(shards, "_LARGE", 100)
+    mesh, array, small = mesh_of(1), jnp.arange(40.0), jnp.arange(3.0)
+    first, again = shards.everywhere((array, small), mesh), shards.everywhere((array, small), mesh)
+    assert first[0] is again[0]
+    np.testing.assert_array_equal(first[0], array)
+    assert first[0].sharding.mesh == mesh
+    assert len(shards._copies) == 1
+    del array
+    assert not shards._copies
+
+
 def test_refusals(tmp_path):
     script = runpy.run_path(str(SCRIPT))
     with pytest.raises(Refusal, match=r"devices that JAX sees; got devices=3 and 1 of them\..*device_count=3"):

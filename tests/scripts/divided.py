@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import haarflow as hf
 from haarflow.fast import tuning
@@ -15,10 +16,13 @@ from haarflow.fast import tuning
 KEY = jax.random.key(3)
 UNIT = hf.Perceptron(3, 1, "tanh")
 XS = jax.random.normal(jax.random.key(5), (16, 3), jnp.float32).astype(float)
+if jax.device_count() == 2 and jax.process_count() == 1:  # the rows of the sample divided, as a caller would
+    XS = jax.device_put(XS, NamedSharding(Mesh(np.array(jax.devices()), ("rows",)), PartitionSpec("rows")))
 RISK = hf.Risk(UNIT, hf.Sample(XS, jnp.sin(XS[:, :1]), size=8)) + hf.Penalty(1e-3)
+EPOCHS = hf.Risk(UNIT, hf.Sample(np.asarray(XS), np.sin(np.asarray(XS)[:, :1]), size=6, replace=False))
 CLOUD = hf.uniform(jax.random.normal(jax.random.key(1), (24, 5), jnp.float32).astype(float))
 GROWING, NOISY = hf.Descend(RISK, growth=0.3), hf.Langevin(hf.Euler(), 1e-2)
-FIELDS = {"adam": hf.Descend(RISK), "growing": GROWING}
+FIELDS = {"adam": hf.Descend(RISK), "growing": hf.Descend(EPOCHS + hf.Penalty(1e-3), growth=0.3)}
 SCHEMES = {"adam": hf.Langevin(hf.Optax(optax.adam(0.1)), 1e-2), "growing": NOISY}
 PROBES = {"mean": lambda cloud: cloud.mean(), "first": lambda cloud: cloud.atoms[:, 0]}
 GAME = hf.DescentAscent(lambda clouds: clouds["x"].mean() @ clouds["y"].mean()[:3], ascend="y", growth=0.5)

@@ -67,8 +67,8 @@ def _refuse_unless_even(n: int, mesh: Mesh) -> None:
 def everywhere(tree: T, mesh: Mesh | None) -> T:
     """The same arrays on every device; what is not an array stays itself.
 
-    What lies on all the devices already, whole on each or divided among them, stays where it is; the copies of a large
-    array, such as the inputs of a sample, serve every flow on these devices as long as the array lives.
+    What the caller has divided among these devices, such as the rows of a sample that fits on none, stays divided; the
+    copies of a large array serve every flow on these devices as long as the array lives.
     """
     if mesh is None:
         return tree
@@ -77,8 +77,8 @@ def everywhere(tree: T, mesh: Mesh | None) -> T:
 
 def _spread(leaf: jax.Array, mesh: Mesh) -> jax.Array:
     place = NamedSharding(mesh, PartitionSpec())
-    if leaf.sharding.device_set == place.device_set:
-        return leaf
+    if leaf.sharding.device_set == place.device_set and not leaf.is_fully_replicated and leaf.ndim:
+        return _put(leaf, NamedSharding(mesh, PartitionSpec(_AXIS)))
     if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key) or leaf.nbytes < _LARGE:
         return _put(leaf, place)
     known = _copies.get((id(leaf), mesh))

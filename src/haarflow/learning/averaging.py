@@ -1,6 +1,6 @@
 """FA for any network: its average over a group, given the actions on inputs and outputs."""
 
-from collections.abc import Callable
+from typing import Any
 
 from haarflow.algebra.acting import Action
 from haarflow.algebra.groups import Symmetric
@@ -8,9 +8,9 @@ from haarflow.algebra.reps import Rep, natural
 from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.learning.symmetry import actions, average, folded, moved, same_elements
-from haarflow.models.networks import Network
+from haarflow.models.networks import Network, network_of
 from haarflow.models.residual import Residual
-from haarflow.models.units import Dense, Mean, Unit
+from haarflow.models.units import Dense, Mean
 from haarflow.values import numbers
 
 
@@ -71,12 +71,12 @@ def _refuse_unless_moved(name: str, size: int, what: str, shape: tuple):
 
 
 @door
-def average_network(network: Network | Unit | Callable, on_x: Rep, on_y: Rep, *, elements=None) -> Network:
+def average_network(network: Any, on_x: Rep, on_y: Rep, *, elements=None) -> Network:
     """FA: `Q_G` of a network, over the group or over the `elements` that stand for an infinite one.
 
     The average of the mean of a unit is the mean of the averaged unit, and is computed so.
     """
-    assert isinstance(network, Network)  # what the door makes of it
+    network = network_of("average_network's network", network)
     if isinstance(network, Mean):
         return Mean(average(network.unit, on_x, on_y, elements=elements))
     sizes = (("on_x", on_x, "inputs", network.inputs), ("on_y", on_y, "outputs", network.outputs))

@@ -179,7 +179,9 @@ class PseudoHuber(Loss):
     name, convex = "pseudo-huber", True
 
     def __call__(self, f, y):
-        return jnp.sum(self.delta**2 * (jnp.sqrt(1 + ((f - y) / self.delta) ** 2) - 1))
+        error = f - y
+        # delta² (√(1 + (e/delta)²) − 1) without the difference of nearly equal numbers, and without overflow
+        return jnp.sum(error**2 * (self.delta / (jnp.hypot(self.delta, error) + self.delta)))
 
     @classmethod
     def examples(cls):

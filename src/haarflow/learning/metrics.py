@@ -17,7 +17,7 @@ from haarflow.learning.labels import Labels, probabilities, reals, signs
 from haarflow.learning.losses import named
 from haarflow.measures.clouds import Cloud
 from haarflow.models.fits import refuse_unless_particles, shapes_of
-from haarflow.models.networks import Network
+from haarflow.models.networks import Network, refuse_unless_outputs
 from haarflow.models.units import Perceptron, Unit
 
 
@@ -156,7 +156,9 @@ class Score(eqx.Module):
     def __call__(self, cloud: Cloud) -> Float[Array, ""]:
         """The metric of the network of a cloud."""
         refuse_unless_particles(self.network, cloud)
-        outputs, ys = self.network(cloud, self.data.xs), self.data.ys.astype(cloud.atoms.dtype)
+        ys = self.data.ys.astype(cloud.atoms.dtype)
+        refuse_unless_outputs(self.network.__call__, cloud, self.data.xs)
+        outputs = self.network(cloud, self.data.xs)
         rule = f"A metric takes outputs and labels, both {ys.shape}, to one real number"
         instead = "Write jnp.mean(...) of what it returns, and a network with as many outputs as labels."
         found = shapes_of(rule, instead, self.metric.__call__, outputs, ys)

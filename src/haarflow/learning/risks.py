@@ -19,7 +19,7 @@ from haarflow.learning.functionals import Functional, Penalty, Sum, Variation
 from haarflow.learning.losses import HALF_SQUARE, Loss
 from haarflow.measures.clouds import uniform
 from haarflow.models.fits import invariance_gap, refuse_unless_acting, refuse_unless_particles
-from haarflow.models.networks import Network
+from haarflow.models.networks import Network, outputs_told
 from haarflow.models.residual import Residual
 from haarflow.models.units import Dense, Mean, Unit
 from haarflow.values import refuse_unless_affordable
@@ -47,7 +47,8 @@ class Fit(Functional):
 
     def __call__(self, cloud):
         refuse_unless_particles(self.network, cloud)
-        return self._score(self.network(cloud, self.xs))
+        with outputs_told(self.network, cloud, self.xs):
+            return self._score(self.network(cloud, self.xs))
 
     def _score(self, outputs):
         if outputs.shape != self.ys.shape:  # a network that did not say the size of its outputs
@@ -62,7 +63,8 @@ class Fit(Functional):
         refuse_unless_particles(self.network, cloud)
         gradient, kind = jax.grad(self._score), cloud.atoms.dtype
         xs = self.xs.astype(kind)
-        potential, slope = self.network.pullback(cloud, xs, lambda outputs: materialised(gradient(outputs)))
+        with outputs_told(self.network, cloud, xs):
+            potential, slope = self.network.pullback(cloud, xs, lambda outputs: materialised(gradient(outputs)))
         return Variation(potential.astype(kind), -slope.astype(kind))
 
     def quadratic_form(self, atoms):

@@ -102,11 +102,13 @@ class Cloud(eqx.Module):
         """∫ z dmu."""
         return jnp.einsum("...n,...np->...p", self.weights, self.atoms)
 
+    @door
     def save(self, path: str | Path) -> None:
         """Write the atoms and weights into a file, an .npz with a header, from which `Cloud.load(path)` reads them."""
         saving.write(path, self)
 
     @classmethod
+    @door
     def load(cls, path: str | Path) -> "Cloud":
         """The cloud that `save` wrote, to the bit where JAX has the precision that it had then."""
         return saving.read(path, cls)

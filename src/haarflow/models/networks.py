@@ -1,9 +1,10 @@
 """Networks: functions of a cloud and of inputs. The mean of a unit is the first of them, in `units.py`."""
 
+import contextlib
 import functools
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -14,7 +15,7 @@ from jaxtyping import Array, Float
 
 from haarflow import saving
 from haarflow.algebra.reps import Rep
-from haarflow.doors import a, door
+from haarflow.doors import Place, a, admit, door
 from haarflow.errors import Refusal
 from haarflow.fast.fused import Cotangent
 from haarflow.identity import by_value
@@ -107,6 +108,33 @@ def _takes_two(value: Any) -> bool:
     return True
 
 
+def network_of(owner: str, value: Any) -> Network:
+    """The network that a caller means, or a refusal."""
+    return admit(Place(owner, {}), value, Network)
+
+
+def refuse_unless_outputs(network: Callable, cloud: Cloud, xs: Float[Array, "b d"]) -> None:
+    """A sentence, where something does not take a cloud and inputs (b, d) to outputs (b, c) in floating point."""
+    rule = "A network takes a cloud and inputs (b, d) to outputs (b, c)"
+    found = shapes_of(rule, "Write a function of such a cloud and inputs.", network, cloud, xs)
+    shape = getattr(found, "shape", None)
+    if shape is None or len(shape) != 2 or shape[0] != xs.shape[0] or not jnp.issubdtype(found.dtype, jnp.floating):
+        got = f"{shape} of {found.dtype}" if shape is not None else f"a {type(found).__name__}"
+        raise Refusal(f"{rule}; got {got} for inputs {xs.shape}. Write a row of c numbers for each input.")
+
+
+@contextlib.contextmanager
+def outputs_told(network: Network, cloud: Cloud, xs: Float[Array, "b d"]) -> Iterator[None]:
+    """Where an error comes of what a user's network returns, the sentence about it instead."""
+    try:
+        yield
+    except Refusal:
+        raise
+    except (TypeError, ValueError, IndexError, AttributeError):
+        refuse_unless_outputs(network.__call__, cloud, xs)
+        raise
+
+
 @door
 class CustomNetwork(Network):
     """A user's own `function(cloud, xs) -> (b, c)`; a Risk makes one of a plain function. Its sizes may be unknown."""
@@ -119,12 +147,7 @@ class CustomNetwork(Network):
     def __call__(self, cloud, xs):
         refuse_unless_particles(self, cloud)
         xs = inputs_for(self, cloud, xs)
-        rule = "A network takes a cloud and inputs (b, d) to outputs (b, c)"
-        found = shapes_of(rule, "Write a function of such a cloud and inputs.", self.function, cloud, xs)
-        shape = getattr(found, "shape", None)
-        if shape is None or len(shape) != 2 or shape[0] != xs.shape[0] or not jnp.issubdtype(found.dtype, jnp.floating):
-            got = f"{shape} of {found.dtype}" if shape is not None else f"a {type(found).__name__}"
-            raise Refusal(f"{rule}; got {got} for inputs {xs.shape}. Write a row of c numbers for each input.")
+        refuse_unless_outputs(self.function, cloud, xs)
         return self.function(cloud, xs)
 
     @classmethod
@@ -151,6 +174,7 @@ class Fitted(eqx.Module):
         """The outputs (b, c) on inputs (b, d)."""
         return self.network(self.cloud, xs)
 
+    @door
     def save(self, path: str | Path) -> None:
         """Write network and cloud into one file, an .npz with a header.
 
@@ -160,6 +184,7 @@ class Fitted(eqx.Module):
         saving.write(path, self)
 
     @classmethod
+    @door
     def load(cls, path: str | Path) -> "Fitted":
         """What `save` wrote. Classes of your own must have been imported."""
         return saving.read(path, cls)

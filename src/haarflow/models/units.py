@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -27,7 +27,7 @@ from haarflow.models.fits import (
     refuse_unless_particles,
     shapes_of,
 )
-from haarflow.models.networks import Network, as_network
+from haarflow.models.networks import Network, as_network, network_of
 
 
 class Unit(eqx.Module):
@@ -181,13 +181,13 @@ as_network.register(Unit, Mean)
 
 
 @door
-def network(model: Network | Unit | Callable, cloud: Cloud, xs: Array | np.ndarray) -> Float[Array, "b c"]:
+def network(model: Any, cloud: Cloud, xs: Array | np.ndarray) -> Float[Array, "b c"]:
     """The outputs (b, c) of a network on inputs (b, d), in the precision of the cloud.
 
     A unit stands for its mean over the cloud, `f_mu(x) = ∫ phi(x, theta) mu(d theta)`: for example,
     `network(Perceptron(2), uniform([[1.0, 0.5, 0.5, 0.0]]), [[2.0, 1.0]])` is 1 · relu(0.5 · 2 + 0.5 · 1) = 1.5.
     """
-    return as_network(model)(cloud, xs)
+    return network_of("network's model", model)(cloud, xs)
 
 
 @door

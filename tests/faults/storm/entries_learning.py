@@ -10,7 +10,27 @@ _UNIT = thing("unit", "cloud", "ridge", late=("hf.Dense(3, 2)", "hf.Dense(2, 1)"
 _DATA = thing("sample", "(xs, ys)", "risk", "cloud", late=(_WIDE, _TALL))
 _FRAME = "np.array([[1.0], [0.0]])"
 _ATOMS = array("students.atoms", rows=False, empty=FINE)
-_NETWORK = function("model", "unit", "lambda cloud, xs: xs[:1]", "lambda cloud, xs: 'three'", "lambda cloud, xs: None")
+_NETWORK = thing(
+    "model",
+    "cloud",
+    "penalty",
+    late=("unit", "lambda cloud, xs: xs[:1]", "lambda cloud, xs: 'three'", "lambda cloud, xs: None"),
+)
+_MODEL = thing("unit", "cloud", "penalty", late=("ridge", "hf.Dense(3, 2)", "hf.Dense(2, 1)", "model"))
+
+_SAMPLE = thing("sample", "(xs, ys)", "xs", "cloud", late=(_WIDE, _TALL))
+_LOSS = choice('"half-square"').also(
+    late=('"logistic"', '"exponential"', '"hinge"', '"cross-entropy"', "jnp.subtract", "lambda f: f"),
+    fine=("jnp.vdot", '"huber"'),
+)
+_SCORES = method(
+    "lambda f, y: jnp.sum((f - y) ** 2)",
+    "lambda f, y: f - y",
+    "lambda f, y: 'three'",
+    "lambda f, y: None",
+    "lambda f: jnp.sum(f)",
+    "lambda f, y: jnp.sum(f @ f)[:, 0]",
+)
 
 ENTRIES = [
     # data
@@ -20,7 +40,15 @@ ENTRIES = [
         xs=array("xs", width=False).also(late=("wider(xs)",)),
         ys=array("ys", width=False).also(late=("wider(ys)",)),
         size=count("2", optional=True, huge=LATE),
+        replace=flag("True"),
     ),
+    *made(
+        "Loader",
+        "hf.Risk(unit, {}).sample(key)(wide)",
+        source=one_of("[(xs, ys)]", "[]", "3.0", "iter([(xs, ys)])", "silent", "[xs]", "'files'", "lambda: (xs, ys)"),
+        name=one_of('"pairs"', "3.0", "[1]", optional=True),
+    ),
+    of("split", key=key(), sample=thing("sample", "(xs, ys)", "xs", "cloud"), share=number("0.5", above=0, below=1)),
     Entry("Data.batch", "batches.batch({*})", {"key": key()}),
     Entry(
         "Data",
@@ -68,12 +96,15 @@ ENTRIES = [
         "load",
         "hf.load({*}).xs",
         {
-            "path": one_of(
+            "source": one_of(
                 "table_of_numbers",
                 '"three"',
                 '"/nowhere.csv"',
                 '"/nowhere.npz"',
+                '"/nowhere.parquet"',
+                '"/nowhere-idx3-ubyte.gz"',
                 '"numbers.txt"',
+                "saved / 'f.npz'",
                 '"/"',
                 '""',
                 "3.0",
@@ -81,6 +112,8 @@ ENTRIES = [
             ).also(same=("str(table_of_numbers)",)),
             "outputs": count("1", most=2),
             "size": count("2", optional=True, huge=FINE),
+            "replace": flag("True"),
+            "labels": one_of("None", "3.0", optional=True),
         },
     ),
     # functionals
@@ -111,12 +144,19 @@ ENTRIES = [
     *made(
         "Risk",
         "{}(wide)",
-        unit=_UNIT,
+        network=_MODEL,
         data=_DATA,
-        loss=choice('"half-square"').also(late=('"logistic"', '"exponential"', '"cross-entropy"')),
+        loss=_LOSS,
     ),
-    *made("Deep", "{}(deep)", network=_NETWORK, data=_DATA, loss=choice('"half-square"').also(late=('"logistic"',))),
-    Entry("Deep.__call__", "hf.Deep(model, sample)({*})", {"cloud": cloud("deep")}),
+    *made("Risk", "{}(deep)", network=_NETWORK, data=_DATA, loss=_LOSS),
+    Entry("Risk.__call__", "hf.Risk(model, sample)({*})", {"cloud": cloud("deep")}),
+    Entry("Loss", "hf.Risk(unit, sample, OwnLoss({at})).variation(wide).velocity", {"at": _SCORES}),
+    Entry("Loss", "hf.Risk(unit, sample, {at}).variation(wide).velocity", {"at": _SCORES}),
+    *made("Huber", "hf.Risk(unit, sample, {})(wide)", delta=number("0.5", above=0)),
+    *made("PseudoHuber", "hf.Risk(unit, sample, {})(wide)", delta=number("0.5", above=0)),
+    *made("Score", "{}(wide)", network=_MODEL, data=_SAMPLE, metric=choice('"r2"').also(late=('"accuracy"',))),
+    Entry("Score.__call__", "hf.Score(unit, sample, 'r2')({*})", {"cloud": cloud("wide")}),
+    Entry("Metric", "hf.Score(unit, sample, OwnMetric({at}))(wide)", {"at": _SCORES}),
     Entry("average_network", "hf.average_network({*})(deep, xs)", {"network": _NETWORK, **_ON}),
     Entry("average_network", "hf.average_network(model, swap, swap, {*})(deep, xs)", {"elements": _ELEMENTS}),
     Entry(

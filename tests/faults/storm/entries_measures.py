@@ -35,6 +35,14 @@ ENTRIES = [
     Entry("Cloud.orbit", "cloud.orbit({*})", {"rep": rep("hf.natural(group)", shared=False), "elements": _ELEMENTS}),
     Entry("Cloud.project", "cloud.project({*})", {"rep": rep("swap", shared=False, matrix=True)}),
     Entry("Cloud.resample", "other.resample({*})", {"key": key(), "n": count("3")}),
+    Entry(
+        "Cloud.save", "cloud.save({*})", {"path": one_of("folder / 'a.npz'", '"/nowhere/a.npz"', '"/"', '""', "3.0")}
+    ),
+    Entry(
+        "Cloud.load",
+        "hf.Cloud.load({*})",
+        {"path": one_of("saved / 'c.npz'", "saved / 'f.npz'", "table_of_numbers", '"/nowhere"', '"/"', '""', "3.0")},
+    ),
     Entry("Cloud.mean", "other.mean()", {}),
     Entry("Cloud.second_moment", "other.second_moment()", {}),
     of("w1", **_TWO, **_PATIENT),

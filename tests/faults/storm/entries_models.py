@@ -1,12 +1,13 @@
 """Right calls of what a particle does: units, networks, kernels."""
 
-from bend import FINE, LATE, array, choice, cloud, count, function, number, rep, thing
+from bend import FINE, LATE, array, choice, cloud, count, function, method, number, one_of, rep, thing
 from entry import Entry, made, of
 
 _INPUTS = array("xs", rows=False, empty=FINE)
 _OTHERS = array("xs[:2]", rows=False, empty=FINE, optional=True)
 _ON = {"on_x": rep("swap"), "on_y": rep("swap")}
 _UNIT = thing("unit", "cloud", "ridge", late=("hf.Dense(3, 2)", "hf.Dense(2, 1)"))
+_MODEL = thing("unit", "cloud", "penalty", late=("ridge", "hf.Dense(3, 2)"))
 _ONE = thing("single", "cloud", "ridge", late=("hf.Perceptron(3)", "hf.Perceptron(2, 2)"))
 
 ENTRIES = [
@@ -82,7 +83,35 @@ ENTRIES = [
     *made("Scaled", "hf.network({}, wide, xs)", unit=_UNIT, scale=number("2.0")),
     *made("Linearised", "{}.anchored(wide)", unit=thing("unit", "cloud", "ridge")),
     Entry("Linearised.anchored", "hf.Linearised(unit).anchored({*})", {"cloud": cloud("wide", stack=True)}),
-    of("network", unit=_UNIT, cloud=cloud("wide"), xs=_INPUTS),
+    of("network", model=_MODEL, cloud=cloud("wide"), xs=_INPUTS),
+    Entry(
+        "Network",
+        "hf.Risk(OwnNetwork({at}), sample).variation(wide).velocity",
+        {
+            "at": method(
+                "lambda cloud, xs: hf.network(unit, cloud, xs)",
+                "lambda cloud, xs: xs[:1]",
+                "lambda cloud, xs: 'three'",
+                "lambda cloud, xs: None",
+                "lambda cloud, xs: cloud.atoms @ xs",
+            )
+        },
+    ),
+    *made("Mean", "{}(wide, xs)", unit=_UNIT),
+    Entry("Mean.__call__", "hf.Mean(unit)({*})", {"cloud": cloud("wide"), "xs": _INPUTS}),
+    Entry("Mean.action", "hf.Mean(unit).action({*}).dim", _ON),
+    *made("Fitted", "{}(xs)", network=_MODEL, cloud=cloud("wide")),
+    Entry("Fitted.__call__", "hf.Fitted(unit, wide)({*})", {"xs": _INPUTS}),
+    Entry(
+        "Fitted.save",
+        "hf.Fitted(unit, wide).save({*})",
+        {"path": one_of("folder / 'a.npz'", '"/nowhere/a.npz"', '"/"', '""', "3.0")},
+    ),
+    Entry(
+        "Fitted.load",
+        "hf.Fitted.load({*})(xs)",
+        {"path": one_of("saved / 'f.npz'", "saved / 'c.npz'", "table_of_numbers", '"/nowhere"', '"/"', '""', "3.0")},
+    ),
     Entry("Unit.action", "unit.action({*}).dim", _ON),
     Entry(
         "Unit.action", "hf.Perceptron(2, 1).action({*}).dim", {"on_x": rep("swap"), "on_y": rep("hf.trivial(group)")}

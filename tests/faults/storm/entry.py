@@ -66,12 +66,12 @@ class Entry:
         return Call(self.name, " and ".join(bent), source, verdict, slack)
 
 
-def of(name: str, **args: Arg) -> Entry:
+def of(name: str, /, **args: Arg) -> Entry:
     """The entry of a public function or class, called by its name."""
     return Entry(name, f"hf.{name}({{*}})", args)
 
 
-def made(name: str, use: str, **args: Arg) -> list[Entry]:
+def made(name: str, use: str, /, **args: Arg) -> list[Entry]:
     """The entries of a class: made alone, which must refuse what is bad then, and made and used, `{}` in `use`."""
     alone = Entry(name, f"hf.{name}({{*}})", {name: arg.when_made() for name, arg in args.items()})
     used = Entry(name, use.replace("{}", alone.template), {name: arg.when_used() for name, arg in args.items()})

@@ -86,6 +86,7 @@ SMALL: dict[str, str] = {
     "product": "lambda x, y: x @ y",
     "payoff": "hf.ExpectedPayoff(product)",
     "game": "hf.DescentAscent(payoff, ascend='y', growth=0.5)",
+    "saved": "hf.Fitted(unit, wide).save(folder / 'f.npz') or wide.save(folder / 'c.npz') or folder",
     # members of a user's own, whose one method is given
     "OwnField": "class OwnField(hf.Field):\n    at: object\n    def __call__(self, key, cloud): return self.at(cloud)\n"
     "    @classmethod\n    def examples(cls): return []",
@@ -102,6 +103,13 @@ SMALL: dict[str, str] = {
     "    @classmethod\n    def examples(cls): return []",
     "OwnEnergy": "class OwnEnergy(hf.InternalEnergy):\n    at: object\n    def density(self, ratio): return "
     "self.at(ratio)\n    @classmethod\n    def examples(cls): return []",
+    "OwnLoss": "class OwnLoss(hf.Loss):\n    at: object\n    def __call__(self, f, y): return self.at(f, y)\n"
+    "    @classmethod\n    def examples(cls): return []",
+    "OwnMetric": "class OwnMetric(hf.Metric):\n    at: object\n    def __call__(self, outputs, ys): "
+    "return self.at(outputs, ys)\n    @classmethod\n    def examples(cls): return []",
+    "OwnNetwork": "class OwnNetwork(hf.Network):\n    at: object\n    dim = 4\n    inputs = outputs = 2\n"
+    "    def __call__(self, cloud, xs): return self.at(cloud, xs)\n"
+    "    @classmethod\n    def examples(cls): return []",
     # what is done to a right value to bend it
     "holed": "lambda a: np.where(np.arange(np.size(a)).reshape(np.shape(a)) == 0, np.nan, np.asarray(a, float))",
     "opened": "lambda a: np.where(np.arange(np.size(a)).reshape(np.shape(a)) == 0, np.inf, np.asarray(a, float))",
