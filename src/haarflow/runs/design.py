@@ -208,7 +208,7 @@ def _in_a_row(cut: str | None, arrays: list[Named]) -> Named | None:
 
 
 def _labels(name: str, arrays: list[Named]) -> dict[str, list[Any]]:
-    """The labels of every axis over all cells, in the order in which they come."""
+    """The labels of every axis over all cells, numbers by size."""
     first = arrays[0]
     if any(array.dims != first.dims or set(array.coords) != set(first.coords) for array in arrays):
         raise Refusal(f"{name!r} has the same axes in all cells, with labels or without; got several kinds.")
