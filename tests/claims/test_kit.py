@@ -108,7 +108,7 @@ class Kit(Experiment):
         }
 
     def ragged(self, key, d):
-        return {"grid": named(np.full(d + 1, float(d)), "cells", cells=[10 * d * i for i in range(1, d + 2)])}
+        return {"grid": named(np.full(d + 1, float(d)), "cells", cells=[10 * (3 - d) * i for i in range(1, d + 2)])}
 
     def alone(self, key):
         return {"draw": jax.random.normal(key), "frames": named(np.eye(3), "time", "place")}
@@ -155,10 +155,9 @@ def test_parts_are_joined_along_the_axes_of_the_design():
     assert float(data.error.sel(teacher="any", n=2, run=3, scheme="DA")) == 0.5 * 4 + 100
     assert data.few.shape == (2, 3, 2)
     assert data.size.dims == ("teacher", "n")
-    np.testing.assert_array_equal(data.grid.sel(d=1), [1, 1, *[np.nan] * 2][: data.grid.shape[1]])
-    assert data.grid.labels("cells").tolist() == [10, 20, 40, 60]
-    assert data.grid.sel(d=2, cells=60) == 2.0
-    assert np.isnan(data.grid.sel(d=2, cells=10))
+    assert data.grid.labels("cells").tolist() == [10, 20, 30, 40]
+    np.testing.assert_array_equal(data.grid.sel(d=1), [np.nan, 1, np.nan, 1])
+    np.testing.assert_array_equal(data.grid.sel(d=2), [2, 2, 2, np.nan])
 
 
 class Uneven(Experiment):
