@@ -135,6 +135,9 @@ from haarflow.models.kernels import kernel_ridge as kernel_ridge
 from haarflow.models.kernels import relu_beyond_linear as relu_beyond_linear
 from haarflow.models.kernels import relu_tangent as relu_tangent
 from haarflow.models.kernels import tangent_kernel as tangent_kernel
+from haarflow.models.neurons import Gate as Gate
+from haarflow.models.neurons import Neuron as Neuron
+from haarflow.models.neurons import permuted_hidden as permuted_hidden
 from haarflow.models.residual import Residual as Residual
 from haarflow.models.units import Bump as Bump
 from haarflow.models.units import Custom as Custom
@@ -144,11 +147,14 @@ from haarflow.models.units import Quadratic as Quadratic
 from haarflow.models.units import TwoLayer as TwoLayer
 from haarflow.models.units import Unit as Unit
 from haarflow.models.units import network as network
+from haarflow.practice.compare import four_schemes as four_schemes
 from haarflow.practice.discover import Discovery as Discovery
 from haarflow.practice.discover import discover as discover
 from haarflow.practice.sharing import Sharing as Sharing
 from haarflow.practice.sharing import Symmetry as Symmetry
 from haarflow.practice.sharing import sharing as sharing
 from haarflow.practice.sharing import symmetries as symmetries
+from haarflow.practice.testing import check_identities as check_identities
+from haarflow.practice.training import check_training as check_training
 
 __version__: str

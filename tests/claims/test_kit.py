@@ -59,6 +59,7 @@ def test_arithmetic_lines_axes_up_by_name_and_everything_else_is_numpys():
     np.testing.assert_allclose(np.log1p(ERRORS), np.log1p(ERRORS.values))
     assert np.log1p(ERRORS).dims == ERRORS.dims
     assert type(np.linalg.norm(ERRORS, axis=-1)) is np.ndarray
+    assert type(ERRORS.max() * np.ones(3)) is np.ndarray
     assert type(np.mean(ERRORS, axis=0)) is np.ndarray
     np.testing.assert_array_equal(np.concatenate([ERRORS, ERRORS]), np.concatenate([ERRORS.values] * 2))
     with pytest.raises(Refusal, match="combined label by label; got two lists of labels for 'n'"):
@@ -101,7 +102,7 @@ class Kit(Experiment):
         }
 
     def ragged(self, key, d):
-        return {"grid": named(np.full(d + 1, float(d)), "cells", cells=[10 * d * i for i in range(1, d + 2)])}
+        return {"grid": named(np.full(d + 1, float(d)), "cells", cells=[10 * (3 - d) * i for i in range(1, d + 2)])}
 
     def alone(self, key):
         return {"draw": jax.random.normal(key), "frames": named(np.eye(3), "time", "place")}
@@ -128,8 +129,7 @@ class Kit(Experiment):
 
 
 def gathered(experiment):
-    pieces = {part: design.compute(experiment, jax.random.key(0), part) for part in design.parts(experiment)}
-    return design.gather(experiment, pieces)
+    return experiment.computed(jax.random.key(0))
 
 
 def test_parts_run_largest_first_and_every_size_once_before_the_rest():
@@ -149,10 +149,9 @@ def test_parts_are_joined_along_the_axes_of_the_design():
     assert float(data.error.sel(teacher="any", n=2, run=3, scheme="DA")) == 0.5 * 4 + 100
     assert data.few.shape == (2, 3, 2)
     assert data.size.dims == ("teacher", "n")
-    np.testing.assert_array_equal(data.grid.sel(d=1), [1, 1, *[np.nan] * 2][: data.grid.shape[1]])
-    assert data.grid.labels("cells").tolist() == [10, 20, 40, 60]
-    assert data.grid.sel(d=2, cells=60) == 2.0
-    assert np.isnan(data.grid.sel(d=2, cells=10))
+    assert data.grid.labels("cells").tolist() == [10, 20, 30, 40]
+    np.testing.assert_array_equal(data.grid.sel(d=1), [np.nan, 1, np.nan, 1])
+    np.testing.assert_array_equal(data.grid.sel(d=2), [2, 2, 2, np.nan])
 
 
 def test_a_fit_is_made_once_named_and_told_everywhere(monkeypatch):

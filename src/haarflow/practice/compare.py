@@ -27,14 +27,16 @@ class FourSchemes(NamedTuple):
     fields: dict[str, Field]
     projector: np.ndarray
 
+    @door
     def steppers(
-        self, temperature: float = 0.0, *, inner: Scheme | None = None, projected: bool = False
+        self, temperature: NonNegative = 0.0, *, inner: Scheme | None = None, projected: bool = False
     ) -> dict[str, Scheme]:
         """A noisy step for each scheme; EA's noise is the projection of the shared one, with `projected` all is."""
         step = Euler() if inner is None else inner
         free, held = Noisy(step, temperature), Noisy(step, temperature, projector=self.projector)
         return {name: held if projected or name == "EA" else free for name in SCHEMES}
 
+    @door
     def starts(self, cloud: Cloud, *, strong: bool = False) -> dict[str, Cloud]:
         """The start of each scheme: the cloud, and for EA (with `strong` for all) its projection on the fixed space."""
         flat = cloud.project(self.projector)

@@ -23,6 +23,7 @@ from haarflow.learning.symmetry import Averaged
 from haarflow.measures.clouds import Cloud, action_matrices
 from haarflow.measures.distances import generator, w2
 from haarflow.models.units import Unit, network
+from haarflow.values import refuse_unless_affordable
 
 Fault = Literal["none", "no inverse", "half orbit", "one-sided action", "unclosed data"]
 
@@ -67,11 +68,13 @@ def check_identities(
 
     `hf.check_identities(key, hf.Dense(2, 2), swap, swap)` has eleven numbers near 1e-16.
     """
-    action, draw = unit.action(on_x, on_y), generator(key)
+    action, into, out = unit.action(on_x, on_y), matrices(on_x, elements), matrices(on_y, elements)
+    rows = float(atoms * unit.dim + samples * (unit.inputs + unit.outputs)) * len(into)
+    refuse_unless_affordable("check_identities", 16 * rows, instead="Write fewer atoms and samples.")
+    draw = generator(key)
     weights = draw.exponential(size=atoms)
     cloud = Cloud(draw.normal(size=(atoms, unit.dim)), weights / weights.sum())
     xs, ys = draw.normal(size=(samples, unit.inputs)), draw.normal(size=(samples, unit.outputs))
-    into, out = matrices(on_x, elements), matrices(on_y, elements)
     one_sided = unit.joint(on_x, trivial(on_x.group, unit.outputs)) if fault == "one-sided action" else action
     images = matrices(one_sided, elements)
     closed = moved(into, xs), moved(out, ys)

@@ -208,7 +208,7 @@ def _in_a_row(cut: str | None, arrays: list[Named]) -> Named | None:
 
 
 def _labels(name: str, arrays: list[Named]) -> dict[str, list[Any]]:
-    """The labels of every axis over all cells, in the order in which they come."""
+    """The labels of every axis over all cells, numbers by size."""
     first = arrays[0]
     if any(array.dims != first.dims or set(array.coords) != set(first.coords) for array in arrays):
         raise Refusal(f"{name!r} has the same axes in all cells, with labels or without; got several kinds.")
@@ -218,9 +218,13 @@ def _labels(name: str, arrays: list[Named]) -> dict[str, list[Any]]:
                 f"{name!r} has as many places on {dim!r} in all cells, or labels for them; got "
                 f"{' and '.join(map(str, sorted(sizes)))}. Write named(..., {dim}=labels)."
             )
-    return {
-        dim: list(dict.fromkeys(one for array in arrays for one in array.labels(dim).tolist())) for dim in first.dims
-    }
+    every = {dim: [one for array in arrays for one in array.labels(dim).tolist()] for dim in first.dims}
+    return {dim: _in_order(list(dict.fromkeys(labels)), first.labels(dim).tolist()) for dim, labels in every.items()}
+
+
+def _in_order(labels: list[Any], first: list[Any]) -> list[Any]:
+    """The labels as they come; numbers that differ between cells by size."""
+    return sorted(labels) if labels != first and not any(isinstance(one, str) for one in labels) else labels
 
 
 def _placed(array: Named | None, labels: dict[str, list[Any]], shape: tuple[int, ...]) -> np.ndarray:

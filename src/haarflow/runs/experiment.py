@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from haarflow.runs.catalogue import fault_sentence, named_after, read_docstring
 from haarflow.runs.claims import Check, Claim, above, below, between, holds
-from haarflow.runs.design import Cells, blocks, once, over
+from haarflow.runs.design import Cells, blocks, compute, gather, once, over, parts
 from haarflow.runs.named import Data, Named, joined, named
 from haarflow.runs.panels import Panel, drawn, film, panel
 from haarflow.runs.progress import in_turns, tell
@@ -153,6 +153,10 @@ class Experiment(BaseModel):
     def panels(self, data: Any) -> list[Panel]:
         """The pictures of the report: the methods marked by `@panel` and `@film`."""
         return drawn(self, data)
+
+    def computed(self, key: Any) -> Data:
+        """The data of all parts, run one after the other in this process and kept nowhere; to try things out."""
+        return gather(self, {part: compute(self, key, part) for part in parts(self)})
 
     def identity(self, seed: int) -> dict[str, Any]:
         """What is asked of which code, and the digest that names what is asked."""

@@ -18,7 +18,7 @@ from haarflow.errors import Refusal
 from haarflow.values import said
 
 
-def named(array: Any, *dims: str, **labels: Iterable[Any]) -> "Named":
+def named(array: Any, *dims: str, **labels: Any) -> "Named":
     """An array with a name for each of its axes, and labels for those whose places mean something.
 
     `named(errors, "run", "scheme", scheme=("DA", "FA"))` has the shape (runs, 2).
@@ -158,7 +158,9 @@ class Named(NDArrayOperatorsMixin):
                     f"Arrays are combined label by label; got two lists of labels for {dim!r}. Use sel first."
                 )
         found = ufunc(*(one._spread(dims) if isinstance(one, Named) else one for one in inputs), **options)
-        return Named(found, dims, coords) if dims or not np.ndim(found) else found  # plain - data.error.min()
+        return (
+            Named(found, dims, coords) if dims or not np.ndim(found) else found
+        )  # a number times a plain array is plain
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
         """Every other function of NumPy, on the values."""

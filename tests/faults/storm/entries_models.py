@@ -32,6 +32,21 @@ ENTRIES = [
         outputs=count("1", huge=LATE),
         activation=choice('"tanh"'),
     ),
+    *made(
+        "Neuron",
+        "hf.network({}, students, xs)",
+        inputs=count("2", huge=LATE),
+        outputs=count("1", huge=LATE),
+        activation=choice('"tanh"'),
+    ),
+    *made("Gate", "hf.network({}, hf.uniform(np.ones((2, 9))), xs)", inputs=count("2", huge=LATE)),
+    of(
+        "permuted_hidden",
+        on_h=rep("swap", shared=False, dim=False),
+        inputs=count("2", huge=FINE),
+        outputs=count("1", huge=FINE),
+        activation=choice('"tanh"'),
+    ),
     *made("Quadratic", "hf.network({}, cloud, xs)", inputs=count("2", huge=LATE)),
     *made(
         "Bump",

@@ -1,10 +1,12 @@
 """Right calls of what people call: discovery, and what it finds."""
 
-from bend import FINE, array, choice, cloud, count, key, number, one_of, rep, thing
+from bend import FINE, array, choice, cloud, count, flag, key, number, one_of, rep, thing
 from entry import Entry, of
 
 _BASIS = array("basis", width=False, rows=False).also("2 * basis", "np.ones((4, 2))")
 _SHAPE = one_of("(2, 2)", "(3, 2)", "(2,)", "(-2, -2)", "(2.5, 2)", "(2, 2, 1)", '"three"', optional=True)
+_UNIT = thing("unit", "cloud", "ridge", late=("hf.Dense(3, 2)", "hf.Dense(2, 1)"))
+_ELEMENTS = array("group.elements()", rows=False, whole=True, optional=True).also("np.ones((2, 2, 2))")
 _TIES = number("0.25", least=0)
 
 ENTRIES = [
@@ -48,6 +50,47 @@ ENTRIES = [
     ),
     Entry("Discovery.start", "found.start({*})", {"cloud": cloud("wide", stack=True)}),
     Entry("Discovery.scheme", "found.scheme({*})", {"temperature": number("0.5", least=0)}),
+    of(
+        "four_schemes",
+        unit=_UNIT,
+        data=thing("sample", "xs", "field", "unit"),
+        on_x=rep("swap"),
+        on_y=rep("swap"),
+        penalty=number("0.5", least=0),
+        loss=choice('"square"'),
+        exact=flag("True"),
+        elements=_ELEMENTS,
+    ),
+    Entry(
+        "four_schemes",
+        "four.steppers({*})",
+        {
+            "temperature": number("0.5", least=0),
+            "inner": one_of("hf.Euler()", "field", "unit", optional=True),
+            "projected": flag("False"),
+        },
+    ),
+    Entry("four_schemes", "four.starts({*})", {"cloud": cloud("wide", stack=True), "strong": flag("False")}),
+    of(
+        "check_identities",
+        key=key(),
+        unit=_UNIT,
+        on_x=rep("swap"),
+        on_y=rep("swap"),
+        elements=_ELEMENTS,
+        atoms=count("2"),
+        samples=count("2"),
+        fault=choice('"none"'),
+    ),
+    of(
+        "check_training",
+        key=key(),
+        unit=_UNIT,
+        on_x=rep("swap"),
+        on_y=rep("swap"),
+        elements=_ELEMENTS,
+        steps=count("2"),
+    ),
     of("sharing", basis=_BASIS, tolerance=_TIES),
     of("symmetries", basis=_BASIS, shape=_SHAPE, tolerance=_TIES, limit=count("100", huge=FINE).also("1")),
     Entry("Sharing", "pattern.basis()", {}),

@@ -68,6 +68,8 @@ SMALL: dict[str, str] = {
     "basis": "np.array([[0.5, 0.5], [0.5, -0.5], [0.5, -0.5], [0.5, 0.5]])",
     "found": "hf.Discovery(basis, [], 'it is the whole space')",
     "pattern": "hf.sharing(basis)",
+    # the four schemes side by side
+    "four": "hf.four_schemes(unit, sample, swap, swap)",
     # functions
     "square": "lambda theta: jnp.sum(theta**2)",
     "ridge": "lambda theta, x: jnp.tanh(theta @ x)[None]",
