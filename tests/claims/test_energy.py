@@ -4,6 +4,7 @@ import jax
 import pytest
 
 from haarflow.experiments import energy
+from haarflow.models.units import Dense
 
 SEEN = {
     "printed lemma": {"static lemma: M draws", "static lemma by sampling: measured"},
@@ -16,7 +17,7 @@ SEEN = {
 def rehearsal(rehearse):
     """One unit stands for the five."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(energy, "UNITS", {"dense": energy.UNITS["dense"]})
+        patch.setattr(energy, "units", lambda: {"dense": Dense(2, 2, "sigmoid")})
         small = {"atoms": 5, "samples": 4, "clouds": 2, "tests": 3, "cells": 31}
         yield rehearse(energy.Energy, jax.random.key(1), **small)
 
