@@ -30,13 +30,13 @@ def haarflow(task: str, n: int) -> Run:
 
     import haarflow as hf
 
-    swap = hf.natural(hf.Cyclic(2))
+    swap = hf.natural_rep(hf.Cyclic(2))
     kind = np.float64 if jax.config.read("jax_enable_x64") else np.float32
     if task == WIDE:
         unit, loss = hf.Perceptron(64, 1, "tanh"), "half-square"
 
         def law(key, size):
-            xs = hf.gaussian(key, (size, 64), jnp.float32)
+            xs = hf.extend.gaussian(key, (size, 64), jnp.float32)
             return xs, jnp.tanh(xs @ TARGET)[:, None]
 
         data = hf.Stream(law, 64)
@@ -62,12 +62,12 @@ def closed(task: str, n: int) -> Run:
 
     import haarflow as hf
 
-    plane, unit = hf.natural(hf.Hyperoctahedral(2)), hf.Dense(2, 2, "tanh")
+    plane, unit = hf.natural_rep(hf.Hyperoctahedral(2)), hf.Dense(2, 2, "tanh")
     xs = jax.random.normal(jax.random.key(0), (16, 2))
-    field = hf.Descend(hf.Risk(unit, hf.close(hf.Sample(xs, jnp.sin(xs)), plane, plane)))
+    field = hf.Descend(hf.Risk(unit, hf.orbit_closure(hf.Sample(xs, jnp.sin(xs)), plane, plane)))
     cloud = hf.uniform(start(PUBLISHED, n // 8)).orbit(unit.action(plane, plane))
     if task == "reduced":
-        small = hf.reduce(field, cloud, plane, plane)
+        small = hf.exact.reduce_by_orbits(field, cloud, plane, plane)
         field, cloud = small.field, small.cloud
 
     def run(steps):
@@ -88,8 +88,8 @@ def pictures(task: str, n: int) -> Run:
         rng.standard_normal((4096, 784), np.float32), np.eye(10, dtype=np.float32)[rng.integers(10, size=4096)], 128
     )
     if task == "augmented":
-        on_x = hf.image("dihedral", 28, 28)
-        data = hf.augment(data, on_x, hf.trivial(on_x.group, 10))
+        on_x = hf.image_rep("dihedral", 28, 28)
+        data = hf.augment(data, on_x, hf.trivial_rep(on_x.group, 10))
     field = hf.Descend(hf.Risk(hf.Perceptron(784, 10, "relu"), data, "cross-entropy"))
     cloud, key = hf.uniform(rng.standard_normal((n, 795), np.float32) / 28), jax.random.key(0)
 

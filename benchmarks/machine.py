@@ -86,15 +86,15 @@ def fixed_bases() -> dict[str, float]:
 
     import haarflow as hf
 
-    image = hf.image(hf.Rotations(4), 28, 28)
-    vector, swaps = hf.natural(hf.SpecialOrthogonal(3)), hf.natural(hf.Symmetric(5))
+    image = hf.image_rep(hf.PlanarRotations(4), 28, 28)
+    vector, swaps = hf.natural_rep(hf.SpecialOrthogonal(3)), hf.natural_rep(hf.Symmetric(5))
     cases = {
         "28×28 images under quarter turns": image,
-        "maps between 28×28 images and 10 labels": image.hom(hf.trivial(hf.Rotations(4), 10)),
+        "maps between 28×28 images and 10 labels": image.hom(hf.trivial_rep(hf.PlanarRotations(4), 10)),
         "5×5×5 tensors under permutations": swaps * swaps * swaps,
         "maps of 5×5 matrices under permutations": (swaps * swaps).hom(swaps * swaps),
         "tensors of order 5 under SO(3)": vector * vector * vector * vector * vector,
-        "maps of R^64 under cyclic shifts": hf.natural(hf.Cyclic(64)).hom(hf.natural(hf.Cyclic(64))),
+        "maps of R^64 under cyclic shifts": hf.natural_rep(hf.Cyclic(64)).hom(hf.natural_rep(hf.Cyclic(64))),
     }
     seconds = {}
     for name, rep in cases.items():

@@ -73,7 +73,7 @@ def list_(
 ) -> None:
     """List the experiments, each with its claim in a line."""
     from haarflow.runs.catalogue import catalogue
-    from haarflow.runs.words import catalogue_lines
+    from haarflow.runs.terminal import catalogue_lines
 
     entries = list(catalogue().values())
     if as_json:
@@ -126,7 +126,7 @@ def run(
 
     mode = _mode(tour, quick, full)
     catalogue.find(name)
-    from haarflow.runs import machine, report, words
+    from haarflow.runs import machine, report, terminal
     from haarflow.runs.config import configure
 
     machine.prepare()  # before the experiment's file makes its first array
@@ -138,9 +138,9 @@ def run(
     if as_json:
         typer.echo(json.dumps({**outcome.record.summary(), "report": str(home / report.NAME)}, ensure_ascii=False))
     elif claims:
-        words.print_record(outcome.record)
+        terminal.print_record(outcome.record)
     else:
-        words.print_verdicts([outcome.record])
+        terminal.print_verdicts([outcome.record])
         typer.echo(f"Record: {outcome.record.path}")
     path, complaints = report.report(home)
     if not as_json:
@@ -169,7 +169,7 @@ def reproduce(
 
     mode = _mode(tour, quick, full)
     entries = catalogue.select(only, tour=mode == "tour")
-    from haarflow.runs import machine, report, words
+    from haarflow.runs import machine, report, terminal
     from haarflow.runs.config import configure
 
     machine.prepare()
@@ -186,7 +186,7 @@ def reproduce(
         report.write(out, sections, missing)
 
     outcomes = _sweep(experiments, seed, out, workers, force, ended)
-    words.print_verdicts([outcome.record for outcome in outcomes if outcome.record], claims=claims)
+    terminal.print_verdicts([outcome.record for outcome in outcomes if outcome.record], claims=claims)
     _tell([*(line for part in sections for line in part.complaints), *missing.values()])
     typer.echo(f"Report: {out / 'report.html'}")
     raise typer.Exit(_code(outcomes))
@@ -214,7 +214,7 @@ def sweep(
     one_of("--engine", engine, ("local", "dask"))
     if scheduler is not None and engine != "dask":
         raise Refusal(f"--scheduler is for the engine dask; got --engine {engine}. Write --engine dask.")
-    from haarflow.runs import machine, progress, report, sweeps, words
+    from haarflow.runs import machine, progress, report, sweeps, terminal
     from haarflow.runs.scheduler import schedule
 
     machine.prepare()
@@ -228,7 +228,7 @@ def sweep(
         found = [outcome.record.summary() for outcome in outcomes if outcome.record]
         typer.echo(json.dumps(found, ensure_ascii=False))
     else:
-        words.print_sweep(outcomes, claims=claims)
+        terminal.print_sweep(outcomes, claims=claims)
         typer.echo(f"Report: {out / 'report.html'}")
     _tell([str(outcome.problem) for outcome in outcomes if outcome.problem])
     raise typer.Exit(_code(outcomes))
@@ -254,9 +254,9 @@ def report_(folder: Annotated[Path, typer.Argument(help="A folder of records.")]
 @app.command()
 def show(record: Annotated[Path, typer.Argument(help="The folder of a record, or its record.json.")]) -> None:
     """Print a record: its claims, numbers and command."""
-    from haarflow.runs import ledger, words
+    from haarflow.runs import ledger, terminal
 
-    words.print_record(ledger.read(record))
+    terminal.print_record(ledger.read(record))
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -5,8 +5,8 @@ import jax
 import numpy as np
 import pytest
 
-from haarflow.algebra.groups import Rotations
-from haarflow.algebra.reps import natural, trivial
+from haarflow.algebra.groups import PlanarRotations
+from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.experiments.generalisation import UNIT, Generalisation
 from haarflow.learning.sphere import relu_distance, relu_split
 from haarflow.measures.clouds import uniform
@@ -62,5 +62,5 @@ def test_the_pieces_are_differences_of_risks():
 
 
 def test_its_neuron_is_moved_by_its_declared_action():
-    turns = natural(Rotations(3))
-    assert UNIT.action(turns, trivial(turns.group)).dim == UNIT.dim
+    turns = natural_rep(PlanarRotations(3))
+    assert UNIT.action(turns, trivial_rep(turns.group)).dim == UNIT.dim

@@ -37,11 +37,11 @@ def test_planted_faults_are_seen(monkeypatch, fault, seen):
     if fault == "unclosed data":
 
         def broken(sample, on_x, on_y):
-            closed = close(sample, on_x, on_y)
+            closed = orbit_closure(sample, on_x, on_y)
             return Sample(closed.xs[1:], closed.ys[1:])
 
-        close = optima.close
-        monkeypatch.setattr(optima, "close", broken)
+        orbit_closure = optima.orbit_closure
+        monkeypatch.setattr(optima, "orbit_closure", broken)
     else:
         monkeypatch.setattr(optima, "average", lambda unit, on_x, on_y: unit)
     data = dict(SMALL.run(jax.random.key(1), "C2 swap"))

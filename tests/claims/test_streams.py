@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from haarflow.algebra.groups import Rotations
-from haarflow.algebra.reps import natural, trivial
+from haarflow.algebra.groups import PlanarRotations
+from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.experiments import generalisation, lazy_active, rates, strong_invariance
 from haarflow.runs.experiment import stream
 
@@ -99,5 +99,5 @@ def test_repetitions_and_escapes_have_different_keys(monkeypatch):
 
 
 def test_the_unit_of_generalisation_has_the_action_it_declares():
-    group = Rotations(4)
-    assert generalisation.UNIT.action(natural(group), trivial(group)).dim == generalisation.UNIT.dim == 3
+    group = PlanarRotations(4)
+    assert generalisation.UNIT.action(natural_rep(group), trivial_rep(group)).dim == generalisation.UNIT.dim == 3

@@ -8,9 +8,9 @@ import pytest
 import scipy.linalg
 
 import haarflow as hf
-from haarflow.algebra import fixed
+from haarflow.algebra import fixed_space
 from haarflow.algebra.acting import Action, ByGather, ByMatrices, Still, as_action, in_jax
-from haarflow.algebra.kinds import Group
+from haarflow.algebra.base import Group
 from haarflow.algebra.projection import ByMatrix, ByOrbits, Projection, by_orbits
 from haarflow.learning.symmetry import Averaged
 from haarflow.members import members
@@ -19,8 +19,8 @@ ACTIONS, REPS, PROJECTIONS = members(Action), members(hf.Rep), members(Projectio
 every_action = pytest.mark.parametrize("action", ACTIONS, ids=lambda a: f"{type(a).__name__}-{a.dim}")
 every_rep = pytest.mark.parametrize("rep", REPS, ids=str)
 LARGE = {
-    "images": hf.image("dihedral", 28, 28, 3),
-    "translations": hf.image("translations", 32, 32),
+    "images": hf.image_rep("dihedral", 28, 28, 3),
+    "translations": hf.image_rep("translations", 32, 32),
     "sets": hf.point_set(hf.Symmetric(1000), 3),
 }
 
@@ -131,7 +131,7 @@ def test_drawn_elements_are_those_of_haar_in_every_representation(rep):
     elements, moved = inside(jax.random.key(5))
     close(moved, [rep(g) @ row for g, row in zip(np.asarray(elements), z, strict=True)], atol=1e-10)
     assert rep.action(as_action(elements)).agrees(rep.action(elements))
-    if isinstance(rep.group, hf.Finite):
+    if isinstance(rep.group, hf.extend.Finite):
         close(rep.action().matrices(), rep.matrices())
 
 
@@ -139,7 +139,7 @@ def test_drawn_elements_are_those_of_haar_in_every_representation(rep):
 def test_sums_products_and_homs_of_signed_permutations_are_such(rep):
     probes = rep.group.probes()
     if rep.action(probes).permutes:
-        still = hf.trivial(rep.group, 2)
+        still = hf.trivial_rep(rep.group, 2)
         for made in (rep + rep, rep * rep, rep.hom(still + rep), rep.dual, 2 * rep, rep * still):
             action = made.action(probes)
             assert action.permutes
@@ -157,15 +157,15 @@ def test_projections_are_orthogonal_projectors(found):
 
 
 TIED = hf.represent(hf.Cyclic(2), elements=[np.eye(3), [[0, -1, 0], [-1, 0, 0], [0, 0, -1]]])
-"""Two coordinates that are tied with opposite signs, and one of which only zero is fixed."""
+"""Two coordinates that are tied with opposite signs, and one of which only zero is fixed_space."""
 
 
 @pytest.mark.parametrize("rep", [*REPS, TIED], ids=str)
 def test_orbits_project_as_the_matrix_does(rep):
-    found = fixed.signed_generators(rep)
+    found = fixed_space.signed_generators(rep)
     if found is not None:
         z = rows(3, rep.dim)
-        close(by_orbits(*fixed.orbits(*found)).apply(z), z @ rep.fixed_projector())
+        close(by_orbits(*fixed_space.orbits(*found)).apply(z), z @ rep.fixed_projector())
 
 
 QUARTER, FLIP = hf.Dihedral(4).generators()
@@ -178,7 +178,7 @@ def test_images_are_moved_as_numpy_moves_them(h, w, c):
     def moved(rep, g):
         return rep.apply(g, picture.ravel()).reshape(h, w, c)
 
-    flips, mirror, shifts = (hf.image(name, h, w, c) for name in ("flips", "mirror", "translations"))
+    flips, mirror, shifts = (hf.image_rep(name, h, w, c) for name in ("flips", "mirror", "translations"))
     np.testing.assert_array_equal(moved(flips, np.diag([1.0, -1.0])), picture[::-1])
     np.testing.assert_array_equal(moved(flips, np.diag([-1.0, 1.0])), picture[:, ::-1])
     np.testing.assert_array_equal(moved(mirror, np.diag([-1.0, 1.0])), picture[:, ::-1])
@@ -189,16 +189,21 @@ def test_images_are_moved_as_numpy_moves_them(h, w, c):
         np.testing.assert_array_equal(everywhere[i, j], np.roll(picture, (i, j), axis=(0, 1)))
     for name in ("dihedral", "rotations"):
         if h == w:
-            np.testing.assert_array_equal(moved(hf.image(name, h, w, c), QUARTER), np.rot90(picture))
+            np.testing.assert_array_equal(moved(hf.image_rep(name, h, w, c), QUARTER), np.rot90(picture))
         else:
             with pytest.raises(hf.Refusal, match=f"Quarter turns move square images; got {h} × {w}"):
-                hf.image(name, h, w, c)
+                hf.image_rep(name, h, w, c)
 
 
 def test_named_groups_are_those_one_would_write():
-    assert hf.image("dihedral", 4, 4) == hf.image(hf.Dihedral(4), 4, 4)
-    assert hf.image("translations", 3, 4, 2) == hf.image(hf.Cyclic(3) * hf.Cyclic(4), 3, 4, 2)
-    assert [hf.image(name, 6, 6).group.order for name in ("dihedral", "rotations", "flips", "mirror")] == [8, 4, 4, 2]
+    assert hf.image_rep("dihedral", 4, 4) == hf.image_rep(hf.Dihedral(4), 4, 4)
+    assert hf.image_rep("translations", 3, 4, 2) == hf.image_rep(hf.Cyclic(3) * hf.Cyclic(4), 3, 4, 2)
+    assert [hf.image_rep(name, 6, 6).group.order for name in ("dihedral", "rotations", "flips", "mirror")] == [
+        8,
+        4,
+        4,
+        2,
+    ]
     assert LARGE["translations"].group.order == 1024
 
 
@@ -214,7 +219,7 @@ def test_points_of_a_set_change_places_with_all_their_columns():
 def test_a_batch_is_augmented_within_twenty_megabytes(name):
     """What the compiled program needs beyond its arguments and results, for 128 samples in float64."""
     rep = LARGE[name]
-    data = hf.augment(hf.Sample(rows(130, rep.dim), np.ones((130, 1)), 128), rep, hf.trivial(rep.group))
+    data = hf.augment(hf.Sample(rows(130, rep.dim), np.ones((130, 1)), 128), rep, hf.trivial_rep(rep.group))
     program = batch.lower(data, jax.random.key(0)).compile()
     assert program.compiled.memory_analysis().temp_size_in_bytes < 20e6
     found = np.asarray(program(data, jax.random.key(0))[0])
@@ -244,7 +249,7 @@ def test_permutations_of_a_thousand_points_are_composed_as_indices():
 
 
 def test_inputs_and_labels_are_moved_by_the_same_elements():
-    for rep in (hf.image("dihedral", 3, 3), hf.image("translations", 2, 3), hf.point_set(hf.Symmetric(4), 2)):
+    for rep in (hf.image_rep("dihedral", 3, 3), hf.image_rep("translations", 2, 3), hf.point_set(hf.Symmetric(4), 2)):
         xs = rows(20, rep.dim)
         found, labels = batch(hf.augment(hf.Sample(xs, xs), rep, rep), jax.random.key(2))
         close(found, labels, atol=0)
@@ -254,8 +259,8 @@ def test_inputs_and_labels_are_moved_by_the_same_elements():
 @pytest.mark.parametrize("signed", [False, True])
 def test_units_are_averaged_by_gather_as_by_matrices(signed):
     group = hf.Hyperoctahedral(2) if signed else hf.Dihedral(4)
-    on_x = hf.natural(group) * hf.trivial(group, 3) if signed else hf.image(group, 3, 3)
-    on_y = hf.natural(group) if signed else on_x
+    on_x = hf.natural_rep(group) * hf.trivial_rep(group, 3) if signed else hf.image_rep(group, 3, 3)
+    on_y = hf.natural_rep(group) if signed else on_x
     unit = hf.Perceptron(on_x.dim, on_y.dim, "tanh")
     mean = hf.average(unit, on_x, on_y)
     plain = Averaged(unit, jnp.asarray(on_x.matrices()), jnp.asarray(on_y.matrices()))
@@ -274,9 +279,9 @@ def test_units_are_averaged_by_gather_as_by_matrices(signed):
 
 
 def test_a_large_restricted_field_goes_by_orbits_and_as_by_the_matrix():
-    on_x = hf.image("dihedral", 12, 12)
+    on_x = hf.image_rep("dihedral", 12, 12)
     unit = hf.Perceptron(144, 1, "tanh")
-    action = unit.action(on_x, hf.trivial(on_x.group))
+    action = unit.action(on_x, hf.trivial_rep(on_x.group))
     field = hf.Descend(hf.Risk(unit, hf.Sample(rows(5, 144), np.ones((5, 1)))))
     by_orbit, by_matrix = hf.restrict(field, action), hf.restrict(field, action.fixed_projector())
     assert isinstance(by_orbit.projector, ByOrbits)
@@ -311,14 +316,14 @@ class Circle(Group):
 
 
 def test_an_infinite_group_needs_no_classes():
-    rep = hf.natural(Circle())
+    rep = hf.natural_rep(Circle())
     assert (rep * rep).fixed_basis().shape == (4, 2)
-    points = hf.trivial(Circle(), 50) * rep  # fifty points of the plane, turned together
+    points = hf.trivial_rep(Circle(), 50) * rep  # fifty points of the plane, turned together
     drawn = points.action(Circle().draw(0, 3))
     close(drawn.matrices()[1], scipy.linalg.block_diag(*[Circle().haar(0, 3)[1]] * 50))
     assert sum(leaf.size for leaf in jax.tree.leaves(drawn)) == 12
     with pytest.raises(hf.Refusal, match="takes a list that the group does not have"):
-        hf.character_dimension(rep)
+        hf.extend.character_dimension(rep)
     with pytest.raises(hf.Refusal, match="does not say what its classes are"):
         Circle().classes(1)
 
@@ -326,4 +331,4 @@ def test_an_infinite_group_needs_no_classes():
 def test_a_still_action_is_not_written_out():
     action = Still(3, 10**12)
     assert (len(action), action.dim, action.pick([0, 1]).n) == (3, 10**12, 2)
-    assert hf.trivial(hf.Cyclic(2), 10**12).character(np.eye(2)) == 1e12
+    assert hf.trivial_rep(hf.Cyclic(2), 10**12).character(np.eye(2)) == 1e12

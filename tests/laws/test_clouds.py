@@ -5,16 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from haarflow.algebra.groups import Cyclic, Dihedral, Rotations, Signs, SpecialOrthogonal, Symmetric
-from haarflow.algebra.reps import natural, trivial
-from haarflow.measures.clouds import Cloud, stack, uniform
+from haarflow.algebra.groups import Cyclic, Dihedral, PlanarRotations, Signs, SpecialOrthogonal, Symmetric
+from haarflow.algebra.reps import natural_rep, trivial_rep
+from haarflow.measures.clouds import Cloud, stack_clouds, uniform
 
 REPS = [
-    natural(Cyclic(3)),
-    natural(Rotations(5)),
-    natural(Dihedral(3)) + trivial(Dihedral(3), 2),
-    natural(Signs(2)) * natural(Signs(2)),
-    natural(Symmetric(3)).hom(natural(Symmetric(3))),
+    natural_rep(Cyclic(3)),
+    natural_rep(PlanarRotations(5)),
+    natural_rep(Dihedral(3)) + trivial_rep(Dihedral(3), 2),
+    natural_rep(Signs(2)) * natural_rep(Signs(2)),
+    natural_rep(Symmetric(3)).hom(natural_rep(Symmetric(3))),
 ]
 
 
@@ -80,7 +80,7 @@ def test_the_projection_lies_on_the_fixed_space_and_keeps_the_orbits_mean(rep):
 
 
 def test_an_infinite_group_is_averaged_over_the_elements_given():
-    rep = natural(SpecialOrthogonal(3))
+    rep = natural_rep(SpecialOrthogonal(3))
     turns = rep.group.haar(jax.random.key(0), 4)
     orbit = lopsided(3).orbit(rep, elements=turns)
     assert orbit.n == 28
@@ -107,7 +107,7 @@ def test_resampling_draws_atoms_in_proportion_to_their_weights():
 
 def test_clouds_pass_through_jit_grad_and_vmap():
     clouds = [lopsided(2, seed=s) for s in range(3)]
-    means = jax.jit(jax.vmap(Cloud.mean))(stack(clouds))
+    means = jax.jit(jax.vmap(Cloud.mean))(stack_clouds(clouds))
     np.testing.assert_allclose(means, [cloud.mean() for cloud in clouds], rtol=1e-14)
     slope = jax.grad(lambda cloud: cloud.second_moment())(clouds[0])
     np.testing.assert_allclose(slope.atoms, 2 * clouds[0].weights[:, None] * clouds[0].atoms)
@@ -116,7 +116,7 @@ def test_clouds_pass_through_jit_grad_and_vmap():
 def test_integers_become_floats_and_single_precision_stays():
     assert uniform([[1, 2], [3, 4]]).atoms.dtype == jnp.float64
     single = uniform(np.ones((3, 2), np.float32))
-    assert single.atoms.dtype == single.orbit(natural(Cyclic(2))).atoms.dtype == jnp.float32
+    assert single.atoms.dtype == single.orbit(natural_rep(Cyclic(2))).atoms.dtype == jnp.float32
 
 
 def test_weights_take_the_precision_of_the_atoms():
@@ -135,8 +135,8 @@ def test_keys_of_both_kinds_and_seeds_draw_the_same():
 
 
 def test_a_stack_is_pushed_turned_and_measured_cloud_by_cloud():
-    clouds, rep = [lopsided(2, seed=s) for s in range(3)], natural(Rotations(5))
-    together = stack(clouds)
+    clouds, rep = [lopsided(2, seed=s) for s in range(3)], natural_rep(PlanarRotations(5))
+    together = stack_clouds(clouds)
     for act in (lambda c: c.push(lambda z: jnp.sin(z[:1])), lambda c: c.orbit(rep), lambda c: c.project(rep)):
         np.testing.assert_allclose(act(together).atoms, [act(one).atoms for one in clouds], atol=1e-14)
     np.testing.assert_allclose(together.mean(), [one.mean() for one in clouds], atol=1e-14)

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from haarflow.algebra.groups import Cyclic, Dihedral, Orthogonal
-from haarflow.algebra.reps import natural, trivial
+from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.errors import Refusal
 from haarflow.learning.data import Data, Sample, Stream, Teacher
 from haarflow.learning.readers import load
 from haarflow.learning.splits import folds, split
-from haarflow.learning.symmetry import augment, close
+from haarflow.learning.symmetry import augment, orbit_closure
 from haarflow.measures.clouds import uniform
 from haarflow.members import members
 
@@ -32,16 +32,16 @@ def test_a_batch_is_a_function_of_its_key(data):
 
 
 def test_augmented_samples_are_images_of_the_plain_ones_under_the_same_key():
-    rotated = natural(Orthogonal(2))
+    rotated = natural_rep(Orthogonal(2))
     plain = Stream(lambda key, size: (jax.random.normal(key, (size, 2)), jnp.ones((size, 1))), 50)
-    moved = augment(plain, rotated, trivial(rotated.group))
+    moved = augment(plain, rotated, trivial_rep(rotated.group))
     xs, turned = (data.batch(jax.random.key(0))[0] for data in (plain, moved))
     np.testing.assert_allclose(jnp.linalg.norm(xs, axis=1), jnp.linalg.norm(turned, axis=1), rtol=1e-12)
     assert float(jnp.abs(xs - turned).max()) > 0.1
 
 
 def test_inputs_and_outputs_move_by_the_same_element():
-    swap = natural(Cyclic(2))
+    swap = natural_rep(Cyclic(2))
     xs = jnp.arange(20.0).reshape(10, 2)
     moved = augment(Sample(xs, 3 * xs), swap, swap).batch(jax.random.key(1))
     np.testing.assert_array_equal(moved[1], 3 * moved[0])
@@ -49,12 +49,12 @@ def test_inputs_and_outputs_move_by_the_same_element():
 
 
 def test_the_exact_average_lists_every_image_once():
-    shifts = natural(Cyclic(3))
+    shifts = natural_rep(Cyclic(3))
     sample = Sample(jnp.array([[1.0, 2.0, 3.0]]), jnp.array([[5.0]]))
-    xs, ys = augment(sample, shifts, trivial(shifts.group), exact=True).batch(jax.random.key(0))
+    xs, ys = augment(sample, shifts, trivial_rep(shifts.group), exact=True).batch(jax.random.key(0))
     assert sorted(map(tuple, np.asarray(xs))) == [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
     assert ys.shape == (3, 1)
-    assert len(close(sample, shifts, trivial(shifts.group)).xs) == 3
+    assert len(orbit_closure(sample, shifts, trivial_rep(shifts.group)).xs) == 3
 
 
 def test_files_become_samples(tmp_path):
@@ -223,7 +223,7 @@ def test_class_names_in_files_are_classes(tmp_path):
 
 def test_augmented_whole_numbers_are_moved_as_numbers():
     """Labels that are whole numbers in a law of one's own: the matrices of a triangle's group are not cast to those."""
-    plane = natural(Dihedral(3))
+    plane = natural_rep(Dihedral(3))
     law = Stream(lambda key, size: (jnp.ones((size, 2), int), jnp.ones((size, 2), int)), 64)
     xs, ys = augment(law, plane, plane).batch(jax.random.key(0))
     np.testing.assert_allclose(jnp.linalg.norm(ys, axis=1), np.sqrt(2), rtol=1e-6)

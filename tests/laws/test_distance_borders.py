@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import haarflow as hf
-from haarflow.measures.brackets import Bounds
+from haarflow.contents import public
+from haarflow.measures.bounds import Bounds
 from haarflow.measures.clouds import Cloud, uniform
 
 KEY = jax.random.key(7)
@@ -23,8 +24,7 @@ SIZES = [1e-100, 1e-12, 1e-8, 1e-3, 1e4, 1e12, 1e100]
 
 def distances() -> dict:
     """The public functions that take a cloud called mu."""
-    public = (getattr(hf, name) for name in dir(hf))
-    return {each.__name__: each for each in public if inspect.isfunction(each) and "mu" in _names(each)}
+    return {each.__name__: each for each in public().values() if inspect.isfunction(each) and "mu" in _names(each)}
 
 
 def _names(function) -> list[str]:
@@ -39,8 +39,8 @@ OF_ONE = [name for name in MEMBERS if "nu" not in _names(MEMBERS[name])]
 def value(name: str, mu, nu=None, **options):
     """The member at these clouds; what else its signature asks for is filled in."""
     p = mu.p if isinstance(mu, Cloud) else np.shape(mu)[-1]
-    group = hf.Signs(1) if p == 1 else hf.SpecialOrthogonal(2) if name == "circle_correction" else hf.Rotations(3)
-    given = {"key": KEY, "mu": mu, "nu": nu, "rep": hf.natural(group), "n": 4}
+    group = hf.Signs(1) if p == 1 else hf.SpecialOrthogonal(2) if name == "circle_correction" else hf.PlanarRotations(3)
+    given = {"key": KEY, "mu": mu, "nu": nu, "rep": hf.natural_rep(group), "n": 4}
     member = MEMBERS[name]
     asked = [each for each in inspect.signature(member).parameters.values() if each.default is each.empty]
     return member(*(given[each.name] for each in asked), **options)
@@ -80,11 +80,11 @@ def dimensions() -> list:
 
 
 def test_every_public_function_of_the_distances_is_found():
-    from haarflow.measures import brackets, distances, invariance
+    from haarflow.measures import bounds, distances, invariance
 
-    rooms = {room.__name__ for room in (brackets, distances, invariance)}
-    public = {name for name in dir(hf) if getattr(hf, name).__module__ in rooms}
-    assert public - {"Bounds"} == set(MEMBERS)
+    rooms = {room.__name__ for room in (bounds, distances, invariance)}
+    found = {thing.__name__ for thing in public().values() if thing.__module__ in rooms}
+    assert found - {"Bounds"} == set(MEMBERS)
     assert set(DEGREES) | set(EXACT) <= set(MEMBERS)
     assert len(MEMBERS) >= 14
 
@@ -124,7 +124,7 @@ def test_a_distance_is_zero_between_a_law_and_itself(name, p):
 
 @pytest.mark.parametrize("name", [name for name in OF_ONE if name != "circle_correction"])
 def test_a_distance_to_a_symmetry_is_zero_on_what_has_it(name):
-    rep = hf.natural(hf.Rotations(3))
+    rep = hf.natural_rep(hf.PlanarRotations(3))
     (one,) = clouds(name, 2)
     still = one.project(rep) if name.startswith("si") else one.orbit(rep)
     found = value(name, still)

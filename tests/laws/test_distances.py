@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from haarflow.algebra.groups import Cyclic, Dihedral, Rotations, Signs, SpecialOrthogonal, Symmetric
-from haarflow.algebra.reps import natural, trivial
-from haarflow.measures.brackets import w2_bounds
+from haarflow.algebra.groups import Cyclic, Dihedral, PlanarRotations, Signs, SpecialOrthogonal, Symmetric
+from haarflow.algebra.reps import natural_rep, trivial_rep
+from haarflow.measures.bounds import w2_bounds
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import mmd_squared, rmd, sinkhorn, sliced, w1, w2
 from haarflow.measures.invariance import (
@@ -23,12 +23,12 @@ from haarflow.measures.invariance import (
 
 KEY = jax.random.key(5)
 REPS = [
-    natural(Cyclic(3)),
-    natural(Rotations(5)),
-    natural(Dihedral(3)) + trivial(Dihedral(3), 1),
-    natural(Cyclic(2)).hom(natural(Cyclic(2))),
-    natural(Signs(1)),
-    natural(Symmetric(4)),
+    natural_rep(Cyclic(3)),
+    natural_rep(PlanarRotations(5)),
+    natural_rep(Dihedral(3)) + trivial_rep(Dihedral(3), 1),
+    natural_rep(Cyclic(2)).hom(natural_rep(Cyclic(2))),
+    natural_rep(Signs(1)),
+    natural_rep(Symmetric(4)),
 ]
 DISTANCES = {
     "w1": w1,
@@ -144,7 +144,7 @@ def test_relative_distances_reach_one_half_squared_at_most():
             assert float(si_rmd(mu, rep)) ** 2 <= 0.5 + 1e-12
             assert wi_rmd(mu, rep) ** 2 <= 0.5 + 1e-12
             assert np.isclose(wi_rmd(mu, rep), rmd(mu, mu.orbit(rep)), atol=1e-9)
-    signs = natural(Signs(3))
+    signs = natural_rep(Signs(3))
     assert np.isclose(float(si_rmd(cloud(8, 3, 0), signs)) ** 2, 0.5)
     origin = uniform(np.zeros((2, 3)))
     assert float(si_rmd(origin, signs)) == wi_rmd(origin, signs) == rmd(origin, origin) == 0
@@ -205,7 +205,7 @@ def test_pair_distances_are_those_of_every_element(rep):
 def test_distances_use_double_precision_whatever_the_cloud():
     atoms = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
     single, double = uniform(atoms), uniform(atoms.astype(float))
-    rep = natural(Cyclic(4))
+    rep = natural_rep(Cyclic(4))
     with jax.enable_x64(False):
         found = wi_distance(single, rep), orbit_mmd_squared(single, rep)
     np.testing.assert_allclose(found, (wi_distance(double, rep), orbit_mmd_squared(double, rep)), rtol=1e-12)
@@ -214,11 +214,11 @@ def test_distances_use_double_precision_whatever_the_cloud():
 def test_equispaced_rotations_certify_the_circle():
     """Many rotations stand in for the circle: the distances differ by less than both corrections."""
     group = SpecialOrthogonal(2)
-    rep = natural(group) + natural(group) * natural(group)
+    rep = natural_rep(group) + natural_rep(group) * natural_rep(group)
     mu = cloud(12, rep.dim, 6, shift=0.5)
 
     def turns(n):
-        return Rotations(n).elements()
+        return PlanarRotations(n).elements()
 
     fine = wi_distance(mu, rep, elements=turns(96))
     for n in (3, 5, 8):
@@ -241,7 +241,7 @@ def test_the_circle_correction_is_the_travel_inside_one_sector():
 
 def test_a_large_cloud_gets_an_honest_bracket_quickly():
     """5 000 normal atoms, one coordinate off by a half: the mean alone gives (1/8)^½ from below."""
-    rep = natural(Cyclic(2)) * natural(Cyclic(2))
+    rep = natural_rep(Cyclic(2)) * natural_rep(Cyclic(2))
     mu = uniform(np.random.default_rng(0).normal(size=(5000, 4)) + 0.5 * np.eye(4)[0])
     found = wi_bounds(KEY, mu, rep)
     assert 0.35 < found.lower < found.upper < 0.6
@@ -259,6 +259,6 @@ def test_bounds_from_exact_pairs_hold_for_tiny_clouds():
 
 
 def test_bounds_that_contradict_each_other_are_an_error_of_the_library(monkeypatch):
-    monkeypatch.setattr("haarflow.measures.brackets.gelbrich", lambda *_: 1e3)
+    monkeypatch.setattr("haarflow.measures.bounds.gelbrich", lambda *_: 1e3)
     with pytest.raises(ArithmeticError, match="lower bound on W2 above an upper one"):
         w2_bounds(KEY, cloud(5, 2, 0), cloud(5, 2, 1))

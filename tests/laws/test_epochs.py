@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from haarflow.algebra.groups import Cyclic
-from haarflow.algebra.reps import natural, trivial
+from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler, Heun
@@ -130,9 +130,9 @@ def test_a_killed_flow_goes_on_in_the_same_epoch(tmp_path, monkeypatch):
 
 
 def test_wrapped_data_are_in_order_too():
-    swap = natural(Cyclic(2))
+    swap = natural_rep(Cyclic(2))
     sample = Sample(np.arange(10.0).reshape(5, 2), np.arange(5.0), size=5, replace=False)
-    for data in (sample, augment(sample, swap, trivial(swap.group))):
+    for data in (sample, augment(sample, swap, trivial_rep(swap.group))):
         there = at_step(Descend(Risk(Dense(2, 1), data)), KEY, jnp.asarray(4)).functional.data
         batches = [there.batch(jax.random.key(seed))[1][:, 0].tolist() for seed in (0, 1)]
         assert batches[0] == batches[1] == sample.ys[rows_at(KEY, 4, 5, 5), 0].tolist()

@@ -57,7 +57,7 @@ def test_the_fused_form_of_large_clouds_is_that_of_small_ones(name):
 @pytest.mark.parametrize("unit", [hf.Dense(2, 2), hf.Perceptron(2, 2, "tanh")], ids=str)
 def test_one_switch_runs_a_flow_by_the_plain_forms(unit, monkeypatch):
     """The same flow, noise and data by formulas and public JAX alone, without the parts of JAX that may change."""
-    swap = hf.natural(hf.Cyclic(2))
+    swap = hf.natural_rep(hf.Cyclic(2))
     data = hf.Teacher(unit, hf.uniform(jnp.ones((2, unit.dim))), 6)
     field = hf.Descend(hf.Risk(hf.average(unit, swap, swap), data) + hf.Penalty(0.1), growth=0.5)
     start = hf.uniform(jax.random.normal(jax.random.key(3), (9, unit.dim)))

@@ -19,7 +19,7 @@ from haarflow.errors import Refusal
 from haarflow.learning.data import Sample, Teacher
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.symmetry import augment
-from haarflow.measures.clouds import stack, uniform
+from haarflow.measures.clouds import stack_clouds, uniform
 from haarflow.members import members
 
 KEY = jax.random.key(3)
@@ -68,7 +68,7 @@ def test_lanes_share_data_and_noise_and_equal_separate_flows():
 
 def test_many_keys_run_as_one_program():
     keys = jax.random.split(KEY, 3)
-    clouds = stack([start(seed) for seed in (1, 2, 3)])
+    clouds = stack_clouds([start(seed) for seed in (1, 2, 3)])
     probes = {"size": lambda cloud: cloud.second_moment()}
     batch = flow(FIELD, SGD, clouds, key=keys, dt=0.1, steps=40, every=10, probes=probes)
     assert batch.probes["size"].shape == (3, 5)
@@ -198,7 +198,7 @@ def test_refusals():
     with pytest.raises(Refusal, match="needs one scheme or a scheme for each; got fields 'a' and schemes 'b'"):
         flow({"a": FIELD}, {"b": SGD}, start(), key=KEY, dt=0.1, steps=1)
     with pytest.raises(Refusal, match=r"one cloud for each key; got \(3,\) clouds and one keys"):
-        flow(FIELD, SGD, stack([start()] * 3), key=KEY, dt=0.1, steps=1)
+        flow(FIELD, SGD, stack_clouds([start()] * 3), key=KEY, dt=0.1, steps=1)
 
 
 def test_lists_of_fields_differ_in_numbers_only():
@@ -226,9 +226,9 @@ def penalised(sizes, r=None):
 
 def test_fields_that_augment_by_different_groups_are_not_merged():
     """Two groups that print alike: merged, both runs would get the first one."""
-    sample, still = Sample.examples()[0], hf.trivial
+    sample, still = Sample.examples()[0], hf.trivial_rep
     groups = [hf.Matrices([np.diag(signs)]) for signs in ([1.0, -1.0], [-1.0, 1.0])]
-    fields = [Descend(Risk(TEACHER.unit, augment(sample, hf.natural(g), still(g, 2)))) for g in groups]
+    fields = [Descend(Risk(TEACHER.unit, augment(sample, hf.natural_rep(g), still(g, 2)))) for g in groups]
     with pytest.raises(Refusal, match="got different kinds or choices"):
         flow(fields, SGD, start(), key=jax.random.split(KEY, 2), dt=0.1, steps=1)
 
@@ -280,7 +280,7 @@ class Heavy(Field):
 
 
 def test_one_run_that_diverges_leaves_the_others_going():
-    starts = stack([uniform(jnp.full((2, 1), size)) for size in (0.1, 3.0, 0.2)])
+    starts = stack_clouds([uniform(jnp.full((2, 1), size)) for size in (0.1, 3.0, 0.2)])
     options = {"dt": 0.1, "steps": 40, "every": 10, "probes": {"mean": lambda cloud: cloud.mean()[0]}}
     with pytest.warns(Diverged, match=r"1 of 3 runs of the flow met .*: run 1 after step \d+; the others went on"):
         path = flow(Heavy(), Euler(), starts, key=jax.random.split(KEY, 3), **options)
@@ -344,11 +344,11 @@ def test_seeds_and_both_kinds_of_keys_are_welcome(key):
 
 def test_probes_may_be_plain_python_and_per_field():
     end = start(2)
-    clouds, keys = stack([start(seed) for seed in (1, 3)]), jax.random.split(KEY, 2)
-    path = flow(FIELD, SGD, clouds, key=keys, dt=0.1, steps=2, probes={"w2": lambda cloud: hf.w2(cloud, end)})
+    clouds, keys = stack_clouds([start(seed) for seed in (1, 3)]), jax.random.split(KEY, 2)
+    path = flow(FIELD, SGD, clouds, key=keys, dt=0.1, steps=2, probes={"w2": lambda cloud: hf.distances.w2(cloud, end)})
     assert path.probes["w2"].shape == (2, 2)
     last = uniform(path.cloud.atoms[1])
-    np.testing.assert_allclose(path.probes["w2"][1, -1], hf.w2(last, end), rtol=1e-12)
+    np.testing.assert_allclose(path.probes["w2"][1, -1], hf.distances.w2(last, end), rtol=1e-12)
     fields = {"a": FIELD, "b": FIELD}
     own = flow(fields, SGD, start(), key=KEY, dt=0.1, steps=1, probes={"b": {"mean": lambda cloud: cloud.mean()}})
     assert (set(own["a"].probes), set(own["b"].probes)) == (set(), {"mean"})
@@ -463,15 +463,17 @@ CHANGES = {
         "field": Descend(Risk(TEACHER.unit, hf.Stream(lambda key, n: pairs(jax.random.normal(key, (n, 2))), 3)))
     },
     "group": {
-        "field": Descend(Risk(TEACHER.unit, augment(TEACHER, *2 * [hf.natural(hf.Matrices([np.diag([-1.0, 1.0])]))])))
+        "field": Descend(
+            Risk(TEACHER.unit, augment(TEACHER, *2 * [hf.natural_rep(hf.Matrices([np.diag([-1.0, 1.0])]))]))
+        )
     },
-    "unit": {"field": Descend(Risk(hf.Custom(lambda z, x: jnp.tanh(z[2:] * x), 4, 2, 2, hf.natural), TEACHER))},
+    "unit": {"field": Descend(Risk(hf.Custom(lambda z, x: jnp.tanh(z[2:] * x), 4, 2, 2, hf.natural_rep), TEACHER))},
     "restriction": {"field": restrict(Descend(Risk(TEACHER.unit, TEACHER) + Penalty(0.1)), np.eye(4))},
 }
 
 
 STREAM = Descend(Risk(TEACHER.unit, hf.Stream(lambda key, n: pairs(jax.random.uniform(key, (n, 2))), 3)))
-MIRROR = Descend(Risk(TEACHER.unit, augment(TEACHER, *2 * [hf.natural(hf.Matrices([np.diag([1.0, -1.0])]))])))
+MIRROR = Descend(Risk(TEACHER.unit, augment(TEACHER, *2 * [hf.natural_rep(hf.Matrices([np.diag([1.0, -1.0])]))])))
 CUSTOM = Descend(Risk(hf.Custom(lambda z, x: jnp.tanh(z[:2] * x), 4, 2, 2, lambda on_x, on_y: on_x + on_x), TEACHER))
 FIRST = {
     "field": Descend(Risk(TEACHER.unit, TEACHER) + Penalty(0.1, lambda theta: theta[2])),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from haarflow.algebra.groups import Cyclic
-from haarflow.algebra.reps import natural, trivial
+from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.dynamics.domains import restrict
 from haarflow.dynamics.fields import Descend, Field
 from haarflow.dynamics.flow import flow
@@ -18,11 +18,11 @@ from haarflow.dynamics.schemes import Euler, advance
 from haarflow.errors import Refusal
 from haarflow.fast import tuning
 from haarflow.learning.data import Sample, Stream, Teacher
-from haarflow.learning.folding import fold
 from haarflow.learning.functionals import Functional, Penalty
 from haarflow.learning.losses import Loss
+from haarflow.learning.orbit_samples import fold
 from haarflow.learning.risks import Risk
-from haarflow.learning.symmetry import average, close
+from haarflow.learning.symmetry import average, orbit_closure
 from haarflow.measures.clouds import Cloud
 from haarflow.members import members
 from haarflow.models.kernels import Scaled
@@ -60,7 +60,7 @@ def test_the_variation_of_a_risk_is_the_derivative_for_every_loss(loss, ys):
 
 def test_blocks_of_particles_change_nothing(monkeypatch):
     """Seven atoms, three inputs, two outputs: in blocks of 1, 3 and 5 particles, uneven ends and averages included."""
-    swap = natural(Cyclic(2))
+    swap = natural_rep(Cyclic(2))
     risk = Risk.examples()[0]
     for functional in (risk, Risk(average(risk.unit, swap, swap), risk.data)):
         whole, value = functional.variation(weighted_cloud(n=7)), functional(weighted_cloud(n=7))
@@ -77,10 +77,10 @@ def test_blocks_of_particles_change_nothing(monkeypatch):
 @pytest.mark.parametrize("size", [1e-12, 1.0, 1e12])
 def test_samples_that_are_folded_are_told_apart_at_every_scale(size):
     """Inputs far smaller or larger than their labels: a tolerance for both together would see one of them only."""
-    swap, xs = natural(Cyclic(2)), size * np.array([[0.3, -1.0], [0.5, 0.2], [2.0, 0.1]])
-    still = trivial(swap.group, 2)
+    swap, xs = natural_rep(Cyclic(2)), size * np.array([[0.3, -1.0], [0.5, 0.2], [2.0, 0.1]])
+    still = trivial_rep(swap.group, 2)
     unit = average(Scaled(Dense(2, 2, "tanh"), 2.0), swap, still)
-    risk = Risk(unit, close(Sample(xs, np.array([[1.0, 2.0], [1.0, 2.0], [1.0, 2.5]])), swap, still))
+    risk = Risk(unit, orbit_closure(Sample(xs, np.array([[1.0, 2.0], [1.0, 2.0], [1.0, 2.5]])), swap, still))
     cloud = Cloud(weighted_cloud().atoms / size, weighted_cloud().weights)
     folded: Any = fold(risk, swap, still)
     assert len(folded.xs) == 3

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haarflow.algebra import cache, chains
+from haarflow.algebra.base import Finite, Group, element
 from haarflow.algebra.generated import Matrices, Permutations
 from haarflow.algebra.groups import (
     Alternating,
@@ -19,14 +20,13 @@ from haarflow.algebra.groups import (
     Dihedral,
     Hyperoctahedral,
     Orthogonal,
-    Rotations,
+    PlanarRotations,
     Signs,
     SpecialOrthogonal,
     Symmetric,
 )
-from haarflow.algebra.kinds import Finite, Group, element
-from haarflow.algebra.products import product
-from haarflow.algebra.reps import natural
+from haarflow.algebra.products import direct_product
+from haarflow.algebra.reps import natural_rep
 from haarflow.algebra.tables import match
 from haarflow.errors import Refusal
 from haarflow.members import members
@@ -100,7 +100,7 @@ def test_draws_have_the_moments_of_haar(group):
     two = np.einsum("nij,nkl->nikjl", g, g, optimize=True)
     three = np.tensordot(two, g, axes=(0, 0)).transpose(0, 1, 4, 2, 3, 5)
     for power, mean in ((1, g.mean(axis=0)), (2, two.mean(axis=0)), (3, three / DRAWS)):
-        projector = (natural(group) ** power).fixed_projector()
+        projector = (natural_rep(group) ** power).fixed_projector()
         np.testing.assert_allclose(mean.reshape(d**power, d**power), projector, atol=0.05)
 
 
@@ -123,7 +123,7 @@ def test_the_weights_of_classes_integrate_the_moments_of_the_trace(group):
     assert np.sum(weights) == pytest.approx(1.0, abs=1e-14)
     traces = np.trace(elements, axis1=1, axis2=2)
     for power in (1, 2, 3):
-        dimension = (natural(group) ** power).fixed_basis().shape[1]
+        dimension = (natural_rep(group) ** power).fixed_basis().shape[1]
         assert np.sum(weights * traces**power) == pytest.approx(dimension, abs=1e-11)
 
 
@@ -148,7 +148,7 @@ def test_probes_belong_to_the_group(group):
 def test_grids_of_the_plane_are_equispaced():
     turns = SpecialOrthogonal(2).grid(6)
     np.testing.assert_allclose(turns[2], scipy.linalg.expm(2 * np.pi / 3 * np.array([[0.0, -1.0], [1.0, 0.0]])))
-    assert np.array_equal(turns, Rotations(6).elements())
+    assert np.array_equal(turns, PlanarRotations(6).elements())
     assert np.array_equal(Orthogonal(2).grid(3), Dihedral(3).elements())
 
 
@@ -157,8 +157,8 @@ def test_quarter_turns_are_exact():
 
 
 def test_a_product_is_finite_when_both_factors_are():
-    assert isinstance(Symmetric(3) * Rotations(2), Finite)
-    assert not isinstance(product(Symmetric(3), SpecialOrthogonal(2)), Finite)
+    assert isinstance(Symmetric(3) * PlanarRotations(2), Finite)
+    assert not isinstance(direct_product(Symmetric(3), SpecialOrthogonal(2)), Finite)
 
 
 def permutations(n):
@@ -239,7 +239,7 @@ def test_groups_of_signed_permutations_tell_each_other_apart():
 
 def test_rows_of_equal_prints_are_found_in_single_precision():
     """A million turns lie closer than the tolerance of single precision in the direction that sorts them."""
-    group = Rotations(1_000_000)
+    group = PlanarRotations(1_000_000)
     places = np.random.default_rng(0).integers(0, group.order, 20_000)
     rough = group.elements()[places].astype(np.float32).astype(float)
     found = match(group.elements(), rough, 1e-6)
@@ -331,7 +331,7 @@ def test_all_that_the_algebra_remembers_lies_on_one_shelf():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache, "SHELF", cache.Shelf(100_000))
         for n in range(90, 101):
-            rep = natural(Rotations(n))
+            rep = natural_rep(PlanarRotations(n))
             assert rep.matrices() is rep.matrices()
             assert (rep + rep).fixed_projector().shape == (4, 4)
             assert (rep + rep + rep).matrices().nbytes == 8 * 36 * n

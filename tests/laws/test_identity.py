@@ -36,7 +36,7 @@ PAIRS = {
     "learning rates": (optax.adam(1.0), optax.adam(0.5)),
     "momentum": (optax.sgd(1.0, momentum=0.9), optax.sgd(1.0, momentum=0.8)),
     "schedules": (optax.adam(optax.cosine_decay_schedule(1.0, 10)), optax.adam(optax.cosine_decay_schedule(1.0, 20))),
-    "groups": tuple(hf.natural(hf.Matrices([np.diag(signs)])) for signs in ([1.0, -1.0], [-1.0, 1.0])),
+    "groups": tuple(hf.natural_rep(hf.Matrices([np.diag(signs)])) for signs in ([1.0, -1.0], [-1.0, 1.0])),
     "shapes": (jnp.zeros(3), jnp.zeros((3, 1))),
     "types": (jnp.zeros(3), jnp.zeros(3, jnp.float32)),
     "keys": (jax.random.key(0), jax.random.key(1)),
@@ -56,7 +56,7 @@ MADE = [
     lambda: optax.chain(optax.clip(1.0), optax.adam(0.1)),
     lambda: functools.partial(scaled, 2.0),
     lambda: jax.jit(times(3.0)),
-    lambda: hf.natural(hf.Matrices([np.diag([1.0, -1.0])])),
+    lambda: hf.natural_rep(hf.Matrices([np.diag([1.0, -1.0])])),
     lambda: hf.Risk(hf.Dense(2, 2), hf.Sample(np.eye(2), np.eye(2))),
     lambda: {"a": {3, 1, 2}, "b": jnp.tanh},
 ]
@@ -93,7 +93,7 @@ def test_words_around_the_code_do_not_count():
 def test_another_process_finds_the_same_digest():
     code = (
         "import numpy as np, optax, haarflow as hf; from haarflow.identity import digest;"
-        "print(digest((hf.natural(hf.Matrices([np.diag([1.0, -1.0])])), optax.adam(1.0), {'a', 'b', 'c'})))"
+        "print(digest((hf.natural_rep(hf.Matrices([np.diag([1.0, -1.0])])), optax.adam(1.0), {'a', 'b', 'c'})))"
     )
     ask = [
         subprocess.run(

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from haarflow.algebra.groups import Cyclic
-from haarflow.algebra.reps import natural, trivial
+from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample, Stream, TwoGaussians
 from haarflow.learning.losses import Loss, by_name
 from haarflow.learning.risks import Risk
 from haarflow.learning.splits import folds
-from haarflow.learning.symmetry import augment, close
+from haarflow.learning.symmetry import augment, orbit_closure
 from haarflow.measures.clouds import uniform
 from haarflow.models.residual import Residual
 from haarflow.models.units import Perceptron
@@ -24,7 +24,7 @@ DRAW = np.random.default_rng(0)
 XS = DRAW.normal(size=(6, 2))
 INDEX = np.array([0, 1, 1, 0, 1, 0])
 THREE = np.array([2, 0, 1, 1, 0, 2])
-SWAP = natural(Cyclic(2))
+SWAP = natural_rep(Cyclic(2))
 
 
 def value(loss, ys, outputs=1):
@@ -95,7 +95,7 @@ def test_names_are_remembered_and_are_numbers_for_every_loss():
 
 
 def test_labels_of_augmented_data_are_those_of_the_loss():
-    sample, still = Sample(XS, INDEX), trivial(Cyclic(2))
+    sample, still = Sample(XS, INDEX), trivial_rep(Cyclic(2))
     for exact in (False, True):
         data: Any = Risk(Perceptron(2), augment(sample, SWAP, still, exact=exact), "logistic").data
         assert set(np.unique(data.batch(KEY)[1])) == {-1, 1}
@@ -103,8 +103,8 @@ def test_labels_of_augmented_data_are_those_of_the_loss():
         assert data.batch(KEY)[1].shape[1] == 2
     names = Sample(XS, np.array(["cat", "dog"])[INDEX])
     Risk(Perceptron(2, 2), augment(names, SWAP, SWAP), "cross-entropy")
-    assert close(names, SWAP, SWAP).classes == ("cat", "dog")
-    flip = natural(Cyclic(2)) * trivial(Cyclic(2))
+    assert orbit_closure(names, SWAP, SWAP).classes == ("cat", "dog")
+    flip = natural_rep(Cyclic(2)) * trivial_rep(Cyclic(2))
     with pytest.raises(Refusal, match=r"before they are moved; got an action on R\^2 that moves them"):
         Risk(Perceptron(2), augment(names, SWAP, flip), "logistic")
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from haarflow.algebra.groups import Cyclic
-from haarflow.algebra.reps import natural, trivial
+from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.dynamics.fields import Descend
-from haarflow.dynamics.reduction import reduce
+from haarflow.dynamics.reduction import reduce_by_orbits
 from haarflow.errors import Refusal
 from haarflow.learning.averaging import average_network
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
-from haarflow.learning.symmetry import average, close
+from haarflow.learning.symmetry import average, orbit_closure
 from haarflow.measures.clouds import Cloud, action_matrices
 from haarflow.members import members
 from haarflow.models.networks import CustomNetwork, Network
@@ -120,24 +120,24 @@ def test_a_linear_network_of_any_kind_is_reduced_and_a_residual_one_is_not():
         def examples(cls):
             return []
 
-    on_x, on_y = natural(Cyclic(3)), trivial(Cyclic(3))
+    on_x, on_y = natural_rep(Cyclic(3)), trivial_rep(Cyclic(3))
     model = Doubled(Dense(3, 1, "sigmoid"))
     xs = np.random.default_rng(2).normal(size=(4, 3))
-    data = close(Sample(xs, np.cos(xs[:, :1])), on_x, on_y)
+    data = orbit_closure(Sample(xs, np.cos(xs[:, :1])), on_x, on_y)
     start = cloud_for(model, n=3)
     cloud = start.orbit(model.action(on_x, on_y))
     field, key = Descend(Risk(model, data)), jax.random.key(0)
-    small = reduce(field, cloud, on_x, on_y)
+    small = reduce_by_orbits(field, cloud, on_x, on_y)
     found, known = small.field(key, small.cloud).atoms, field(key, cloud).atoms[: start.n]
     np.testing.assert_allclose(found, known, atol=1e-12)
     deep = Residual((Dense(3, 3, "tanh"), Dense(3, 1)))
     orbit = cloud_for(deep).orbit(deep.action(on_x, on_y))
     with pytest.raises(Refusal, match=r"where it is linear in the cloud; got a Residual, which is not. Flow the whole"):
-        reduce(Descend(Risk(deep, data)), orbit, on_x, on_y)
+        reduce_by_orbits(Descend(Risk(deep, data)), orbit, on_x, on_y)
 
 
 def test_the_average_of_a_mean_is_the_mean_of_the_averaged_unit():
-    swap = natural(Cyclic(2))
+    swap = natural_rep(Cyclic(2))
     found = average_network(Dense(2, 2), swap, swap)
     assert isinstance(found, Mean)
     np.testing.assert_array_equal(found.unit.on_x, average(Dense(2, 2), swap, swap).on_x)

@@ -19,7 +19,7 @@ from haarflow.dynamics.players import Along, map_clouds, particle_axes
 from haarflow.dynamics.schemes import Each, Euler, Extragradient, Heun, Langevin, Optax, Scheme, streams
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Penalty
-from haarflow.measures.clouds import Cloud, stack, uniform
+from haarflow.measures.clouds import Cloud, stack_clouds, uniform
 from haarflow.members import members
 
 KEY = jax.random.key(5)
@@ -191,7 +191,7 @@ SCHEME = Each({"x": Extragradient(), "y": Langevin(Optax(optax.adam(1.0)), 1e-3)
 
 def test_many_keys_run_players_as_one_program():
     keys, dt = jax.random.split(KEY, 3), np.array([0.1, 0.2, 0.1])
-    stacked = {"x": stack([weighted(5, 2, seed) for seed in (3, 8, 9)]), "y": PAIR["y"]}
+    stacked = {"x": stack_clouds([weighted(5, 2, seed) for seed in (3, 8, 9)]), "y": PAIR["y"]}
     options: Any = {"steps": 20, "every": 10, "probes": MEANS}
     batch = flow(GAME, SCHEME, stacked, key=keys, dt=dt, **options)
     assert batch.probes["y"].shape == (3, 3, 3)
@@ -244,7 +244,10 @@ def test_a_player_that_diverges_stops_its_run_and_no_other():
     quartic = DescentAscent(
         lambda all: all["x"].weights @ all["x"].atoms[:, 0] ** 4 + 0 * all["y"].mean()[0], ascend="x"
     )
-    starts = {"x": stack([uniform(jnp.full((2, 1), size)) for size in (0.1, 3.0)]), "y": uniform(jnp.ones((3, 2)))}
+    starts = {
+        "x": stack_clouds([uniform(jnp.full((2, 1), size)) for size in (0.1, 3.0)]),
+        "y": uniform(jnp.ones((3, 2))),
+    }
     with pytest.warns(Diverged, match=r"1 of 2 runs of the flow met .*: run 1 after step \d+; the others went on"):
         path = flow(quartic, Euler(), starts, key=jax.random.split(KEY, 2), dt=0.1, steps=40, every=10, probes=MEANS)
     assert path.ended[0] == 40
@@ -331,7 +334,7 @@ BAD = {
     "The probe m takes one cloud; got the players 'x' and 'y'. Write a probe of the whole mapping": {
         "probes": {"m": lambda cloud: cloud.mean()}
     },
-    r"one cloud for each key; got \(2,\) clouds and one keys": {"cloud": {**PAIR, "x": stack([PAIR["x"]] * 2)}},
+    r"one cloud for each key; got \(2,\) clouds and one keys": {"cloud": {**PAIR, "x": stack_clouds([PAIR["x"]] * 2)}},
     "A BirthDeath scheme turns a field's growth into jumps; .* or Each for players of whom some do not grow": {
         "field": DescentAscent(GAME.payoff, ascend="y", growth={"x": 1.0}),
         "scheme": BirthDeath(Euler()),

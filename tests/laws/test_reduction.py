@@ -18,7 +18,7 @@ def normal(seed, *shape):
 def turning():
     """D_3 on the plane, outputs that turn too; a sample at the centre, one on a mirror, a particle that stays."""
     group = hf.Dihedral(3)
-    plane = hf.natural(group)
+    plane = hf.natural_rep(group)
     unit = hf.Perceptron(2, 2, "tanh")
     xs = np.concatenate([normal(0, 4, 2), [[0.0, 0.0], [0.7, 0.0]]])
     sample = hf.Sample(xs, np.stack([np.sin(3 * xs[:, 0]), xs[:, 0] * xs[:, 1]], axis=1))
@@ -35,8 +35,8 @@ def swapping():
         unit,
         hf.Sample(xs, np.cos(xs[:, :1])),
         hf.uniform(normal(3, 4, 3)),
-        hf.natural(group),
-        hf.trivial(group),
+        hf.natural_rep(group),
+        hf.trivial_rep(group),
         "pseudo-huber",
     )
 
@@ -46,7 +46,7 @@ CASES = {"turning": turning, "swapping": swapping}
 
 def thinned(sample, on_x, on_y):
     """The orbit-closed sample in which coinciding points are one: its orbits have different sizes."""
-    whole = hf.close(sample, on_x, on_y)
+    whole = hf.orbit_closure(sample, on_x, on_y)
     pairs = np.round(np.concatenate([whole.xs, whole.ys], axis=1), 12)
     kept = np.sort(np.unique(pairs, axis=0, return_index=True)[1])
     return hf.Sample(whole.xs[kept], whole.ys[kept])
@@ -75,7 +75,7 @@ def test_the_reduced_flow_is_the_whole_flow(case):
     shuffled = np.random.default_rng(0).permutation(cloud.n)
     cloud = hf.Cloud(cloud.atoms[shuffled], cloud.weights[shuffled])
     field = hf.Descend(hf.Risk(unit, data, loss) + hf.Penalty(0.1), growth=0.5)
-    small = hf.reduce(field, cloud, on_x, on_y)
+    small = hf.exact.reduce_by_orbits(field, cloud, on_x, on_y)
     assert small.cloud.n == start.n
     same(small.whole(small.cloud), cloud)
     scheme = {"turning": hf.Heun(), "swapping": hf.Optax(optax.sgd(1.0, momentum=0.9))}[case]
@@ -87,9 +87,9 @@ def test_sums_in_any_order_are_reduced():
     unit, sample, start, on_x, on_y, loss = swapping()
     cloud, risk = start.orbit(unit.action(on_x, on_y)), hf.Risk(unit, thinned(sample, on_x, on_y), loss)
     small, half = hf.Penalty(0.1), hf.Penalty(0.05)
-    wanted = velocity(hf.reduce(hf.Descend(risk + small), cloud, on_x, on_y).field, start)
+    wanted = velocity(hf.exact.reduce_by_orbits(hf.Descend(risk + small), cloud, on_x, on_y).field, start)
     for functional in ((half + half) + risk, risk + (half + half), half + (risk + half)):
-        found = velocity(hf.reduce(hf.Descend(functional), cloud, on_x, on_y).field, start)
+        found = velocity(hf.exact.reduce_by_orbits(hf.Descend(functional), cloud, on_x, on_y).field, start)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
 
@@ -97,7 +97,7 @@ def test_draws_with_their_whole_orbits_are_reduced_too():
     unit, sample, start, on_x, on_y, _ = swapping()
     drawn = hf.augment(hf.Sample(sample.xs, sample.ys, size=2), on_x, on_y, exact=True)
     field, cloud = hf.Descend(hf.Risk(unit, drawn)), start.orbit(unit.action(on_x, on_y))
-    small = hf.reduce(field, cloud, on_x, on_y)
+    small = hf.exact.reduce_by_orbits(field, cloud, on_x, on_y)
     np.testing.assert_allclose(
         velocity(small.field, small.cloud), velocity(field, cloud)[: start.n], rtol=0, atol=1e-12
     )
@@ -107,7 +107,7 @@ def test_averaging_folds_its_samples_on_every_cloud_and_its_particles_over_any_d
     unit, sample, start, on_x, on_y, loss = turning()
     averaged, data = hf.average(unit, on_x, on_y), thinned(sample, on_x, on_y)
     risk = hf.Risk(averaged, data, loss) + hf.Penalty(0.1)
-    folded = hf.fold(risk, on_x, on_y)
+    folded = hf.exact.fold(risk, on_x, on_y)
     assert (len(folded.parts[0].xs), len(data.xs)) == (6, 4 * 6 + 1 + 3)
     np.testing.assert_allclose(value(folded, start), value(risk, start), rtol=1e-12)
     np.testing.assert_allclose(
@@ -115,7 +115,7 @@ def test_averaging_folds_its_samples_on_every_cloud_and_its_particles_over_any_d
     )
     field = hf.Descend(hf.Risk(averaged, hf.Sample(sample.xs, sample.ys, size=3)))
     cloud = start.orbit(unit.action(on_x, on_y))
-    small = hf.reduce(field, cloud, on_x, on_y)
+    small = hf.exact.reduce_by_orbits(field, cloud, on_x, on_y)
     np.testing.assert_allclose(
         velocity(small.field, small.cloud), velocity(field, cloud)[: start.n], rtol=0, atol=1e-12
     )
@@ -123,12 +123,12 @@ def test_averaging_folds_its_samples_on_every_cloud_and_its_particles_over_any_d
 
 def test_refusals():
     unit, sample, start, on_x, on_y, loss = turning()
-    closed, cloud = hf.close(sample, on_x, on_y), start.orbit(unit.action(on_x, on_y))
+    closed, cloud = hf.orbit_closure(sample, on_x, on_y), start.orbit(unit.action(on_x, on_y))
     field = hf.Descend(hf.Risk(unit, closed, loss))
 
     def refused(words, field=field, cloud=cloud, on_y=on_y):
         with pytest.raises(hf.Refusal, match=words):
-            hf.reduce(field, cloud, on_x, on_y)
+            hf.exact.reduce_by_orbits(field, cloud, on_x, on_y)
 
     refused(r"A Cloud that is closed.* got an image of point \d+ that is .* Close it with `cloud.orbit", cloud=start)
     lopsided = cloud.weights.at[0].mul(2)
@@ -143,7 +143,7 @@ def test_refusals():
     refused("got a Restricted. Write reduce", hf.restrict(field, np.eye(5)))
     refused("without one. Add a Risk", hf.Descend(hf.Penalty(1.0)))
     with pytest.raises(hf.Refusal, match="got a plain Perceptron. Write average"):
-        hf.fold(hf.Risk(unit, closed), on_x, on_y)
-    other = hf.average(unit, hf.natural(hf.Rotations(3)), hf.natural(hf.Rotations(3)))
+        hf.exact.fold(hf.Risk(unit, closed), on_x, on_y)
+    other = hf.average(unit, hf.natural_rep(hf.PlanarRotations(3)), hf.natural_rep(hf.PlanarRotations(3)))
     with pytest.raises(hf.Refusal, match="got 3 elements there and 6 of Dihedral here"):
-        hf.fold(hf.Risk(other, closed), on_x, on_y)
+        hf.exact.fold(hf.Risk(other, closed), on_x, on_y)

@@ -10,23 +10,23 @@ import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haarflow.algebra import fixed
+from haarflow.algebra import fixed_space
+from haarflow.algebra.base import Finite
 from haarflow.algebra.characters import character_dimension
 from haarflow.algebra.generated import Permutations
-from haarflow.algebra.given import image, permutation, regular, represent
 from haarflow.algebra.groups import (
     Cyclic,
     Dihedral,
     Hyperoctahedral,
-    Rotations,
+    PlanarRotations,
     Signs,
     SpecialOrthogonal,
     Symmetric,
     Trivial,
 )
-from haarflow.algebra.kinds import Finite
 from haarflow.algebra.products import lift
-from haarflow.algebra.reps import Rep, natural, one_group, trivial
+from haarflow.algebra.reps import Rep, natural_rep, one_group, trivial_rep
+from haarflow.algebra.user_reps import image_rep, permutation_rep, regular_rep, represent
 from haarflow.errors import Refusal
 from haarflow.members import members
 
@@ -131,7 +131,7 @@ GROUPS = [
     Dihedral(4),
     Hyperoctahedral(2),
     Signs(2),
-    Rotations(3),
+    PlanarRotations(3),
     SpecialOrthogonal(2),
 ]
 
@@ -139,7 +139,7 @@ GROUPS = [
 @st.composite
 def expressions(draw, group):
     """Sums, products and multiples of representations of one group."""
-    leaf = st.sampled_from([natural(group), trivial(group, 2)])
+    leaf = st.sampled_from([natural_rep(group), trivial_rep(group, 2)])
     grow = [
         lambda a, b: a + b,
         lambda a, b: a * b,
@@ -169,14 +169,14 @@ def test_every_expression_meets_the_laws(rep):
 @given(st.sampled_from([g for g in GROUPS if isinstance(g, Finite)]).flatmap(expressions))
 def test_orbits_span_the_null_space(rep):
     moves = [rep(g) - np.eye(rep.dim) for g in rep.group.generators()]
-    null = fixed.null_basis(moves, rep.dim)
+    null = fixed_space.null_basis(moves, rep.dim)
     close(null @ null.T, rep.fixed_projector())
 
 
 @exact
 @given(st.integers(1, 5).flatmap(lambda n: st.lists(st.permutations(range(n)), min_size=1, max_size=2)))
 def test_orbits_are_those_of_the_permutations(generators):
-    rep = natural(Permutations(generators))
+    rep = natural_rep(Permutations(generators))
     labels, signs = rep.orbits()
     assert np.all(signs == 1)
     for i in range(rep.dim):
@@ -194,14 +194,14 @@ def test_a_sign_kills_an_orbit_and_ties_another_by_sign():
 
 def test_hom_moves_matrices_between_the_two_spaces():
     group = Symmetric(3)
-    a, b = natural(group), natural(group) + trivial(group)
+    a, b = natural_rep(group), natural_rep(group) + trivial_rep(group)
     z = np.random.default_rng(3).standard_normal((4, 3))
     for g in group.elements():
         close(a.hom(b).apply(g, z.ravel()), (b(g) @ z @ a(g).T).ravel())
 
 
 def test_a_multiple_is_copies_side_by_side():
-    rep = natural(Dihedral(3))
+    rep = natural_rep(Dihedral(3))
     for g in rep.group.elements():
         close((3 * rep)(g), scipy.linalg.block_diag(rep(g), rep(g), rep(g)))
     assert rep * 3 == 3 * rep
@@ -211,29 +211,29 @@ def test_a_multiple_is_copies_side_by_side():
 def test_image_turns_are_those_of_numpy():
     picture = np.arange(9.0).reshape(3, 3)
     quarter, flip = Dihedral(4).generators()
-    rep = image(Dihedral(4), 3, 3)
+    rep = image_rep(Dihedral(4), 3, 3)
     np.testing.assert_array_equal(rep.apply(quarter, picture.ravel()).reshape(3, 3), np.rot90(picture))
     np.testing.assert_array_equal(rep.apply(flip, picture.ravel()).reshape(3, 3), np.flipud(picture))
     wide = np.arange(8.0).reshape(2, 4)
-    half = image(Rotations(2), 2, 4).apply(Rotations(2).elements()[1], wide.ravel()).reshape(2, 4)
+    half = image_rep(PlanarRotations(2), 2, 4).apply(PlanarRotations(2).elements()[1], wide.ravel()).reshape(2, 4)
     np.testing.assert_array_equal(half, np.rot90(wide, 2))
 
 
 def test_the_regular_representation_is_left_multiplication():
     group = Symmetric(3)
-    rep = regular(group)
+    rep = regular_rep(group)
     for g in group.elements():
         np.testing.assert_array_equal(rep.permutation(g), [group.index(g @ h) for h in group.elements()])
-    assert regular(Trivial(2)).dim == 1
+    assert regular_rep(Trivial(2)).dim == 1
 
 
 def test_generators_are_extended_to_the_group():
     group = Symmetric(4)
     sign = represent(group, generators=[[[-1.0]], [[-1.0]]])
     np.testing.assert_array_equal(sign.matrices()[:, 0, 0], np.round(np.linalg.det(group.elements())))
-    corners = permutation(Dihedral(4), generators=[(1, 2, 3, 0), (3, 2, 1, 0)])
+    corners = permutation_rep(Dihedral(4), generators=[(1, 2, 3, 0), (3, 2, 1, 0)])
     points = np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
-    assert corners == permutation(Dihedral(4), points)
+    assert corners == permutation_rep(Dihedral(4), points)
 
 
 def test_a_function_serves_inside_jit_and_can_be_made_there():
@@ -254,7 +254,7 @@ def test_a_function_serves_inside_jit_and_can_be_made_there():
 def test_both_factors_of_a_product_act_on_a_point_set():
     a, b = Symmetric(2), SpecialOrthogonal(3)
     both = a * b
-    rep = lift(natural(a), both, 0) * lift(natural(b), both, 1)
+    rep = lift(natural_rep(a), both, 0) * lift(natural_rep(b), both, 1)
     g, h = a.elements()[1], np.asarray(b.haar(jax.random.key(0), 1)[0])
     z = np.arange(6.0).reshape(2, 3)
     close(rep.apply(scipy.linalg.block_diag(g, h), z.ravel()), (g @ z @ h.T).ravel())
@@ -262,7 +262,7 @@ def test_both_factors_of_a_product_act_on_a_point_set():
 
 
 def test_equal_representations_share_their_work():
-    first, again = (functools.reduce(lambda a, b: a * b, [natural(Symmetric(4))] * 2) for _ in range(2))
+    first, again = (functools.reduce(lambda a, b: a * b, [natural_rep(Symmetric(4))] * 2) for _ in range(2))
     assert first.fixed_basis() is again.fixed_basis()
     assert not first.fixed_basis().flags.writeable
 
@@ -291,7 +291,12 @@ def test_a_representation_says_when_it_was_checked_by_sampling():
     assert str(small) == "represent(Symmetric(7), _sign, dim=1)"
     assert str(large) == "represent(Symmetric(8), _sign, dim=1, checked by sampling)"
     assert represent(SpecialOrthogonal(2), lambda g: jnp.matmul(g, g), dim=2).sampled
-    for built in (large + large, large * trivial(large.group, 2), lift(large, large.group * Cyclic(2), 0), large**2):
+    for built in (
+        large + large,
+        large * trivial_rep(large.group, 2),
+        lift(large, large.group * Cyclic(2), 0),
+        large**2,
+    ):
         assert built.sampled
     assert not any(rep.sampled for rep in REPS if isinstance(rep.group, Finite))
 
@@ -319,7 +324,7 @@ def test_equal_functions_make_equal_representations():
 @every
 def test_every_representation_refuses_what_belongs_to_another_group(rep):
     """An element of another size, a skewed matrix, and a stranger of the right size where there is one."""
-    other = natural(Cyclic(5) if rep.group != Cyclic(5) else Cyclic(7))
+    other = natural_rep(Cyclic(5) if rep.group != Cyclic(5) else Cyclic(7))
     size = rep.group.dim
     strangers = [np.eye(size + 1), np.ones((size, size)) * 2, np.full((size, size), np.nan), "x", None]
     turned = scipy.linalg.expm(0.1 * np.triu(np.ones((size, size)), 1) - 0.1 * np.tril(np.ones((size, size)), -1))

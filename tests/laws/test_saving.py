@@ -9,12 +9,12 @@ import pytest
 
 from haarflow import saving
 from haarflow.algebra.groups import Cyclic
-from haarflow.algebra.reps import Rep, natural
+from haarflow.algebra.reps import Rep, natural_rep
 from haarflow.dynamics.reduced import radial_unit
 from haarflow.errors import Refusal
 from haarflow.learning.readers import load
 from haarflow.learning.symmetry import average
-from haarflow.measures.clouds import Cloud, stack, uniform
+from haarflow.measures.clouds import Cloud, stack_clouds, uniform
 from haarflow.members import members
 from haarflow.models.kernels import Linearised, Scaled
 from haarflow.models.networks import Fitted, Network
@@ -22,7 +22,7 @@ from haarflow.models.residual import Residual
 from haarflow.models.units import Bump, Custom, Dense, Mean, Perceptron, Unit
 
 DRAW = np.random.default_rng(0)
-SWAP = natural(Cyclic(2))
+SWAP = natural_rep(Cyclic(2))
 UNITS = [unit for unit in members(Unit) if not isinstance(unit, Custom)]
 NETWORKS = [
     *map(Mean, UNITS),
@@ -54,7 +54,7 @@ def test_a_network_comes_back_and_says_the_same(tmp_path, model):
 def test_clouds_come_back_to_the_bit(tmp_path):
     for kind in (np.float32, np.float64):
         cloud = Cloud(DRAW.normal(size=(5, 3)).astype(kind), DRAW.dirichlet(np.ones(5)).astype(kind))
-        for one in (cloud, stack([cloud, cloud])):
+        for one in (cloud, stack_clouds([cloud, cloud])):
             one.save(tmp_path / "cloud.npz")
             again = Cloud.load(tmp_path / "cloud.npz")
             assert again.atoms.dtype == kind

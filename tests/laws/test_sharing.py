@@ -5,22 +5,22 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from haarflow.algebra.given import image
-from haarflow.algebra.groups import Cyclic, Dihedral, Rotations, Symmetric
-from haarflow.algebra.reps import natural
+from haarflow.algebra.groups import Cyclic, Dihedral, PlanarRotations, Symmetric
+from haarflow.algebra.reps import natural_rep
+from haarflow.algebra.user_reps import image_rep
 from haarflow.errors import Refusal
-from haarflow.practice import sharing as patterns
+from haarflow.practice import parameter_sharing as patterns
 from haarflow.practice.discover import Discovery, angles
-from haarflow.practice.sharing import Sharing, Symmetry, sharing, symmetries, tie, tied
+from haarflow.practice.parameter_sharing import Sharing, SignedPermutation, sharing, symmetries, tie, tied
 
 
 def hom(group):
-    return natural(group).hom(natural(group))
+    return natural_rep(group).hom(natural_rep(group))
 
 
 CASES = {
     "swap": (hom(Cyclic(2)), (2, 2), 2),
-    "turns": (hom(Rotations(4)), (2, 2), 2),
+    "turns": (hom(PlanarRotations(4)), (2, 2), 2),
     "S3": (hom(Symmetric(3)), (3, 3), 6),
     "shifts": (hom(Cyclic(5)), (5, 5), 5),
 }
@@ -70,7 +70,7 @@ def test_interchangeable_coordinates_are_permuted_and_never_merged():
 
 
 def test_images_have_ten_free_pixels_and_too_many_symmetries_to_list():
-    basis = turned(image(Dihedral(4), 8, 8).fixed_basis())
+    basis = turned(image_rep(Dihedral(4), 8, 8).fixed_basis())
     pattern = sharing(basis)
     assert pattern.free == 10
     assert sorted(len(group) for group in pattern.groups()) == [4] * 4 + [8] * 6
@@ -81,7 +81,7 @@ def test_images_have_ten_free_pixels_and_too_many_symmetries_to_list():
 def test_the_pattern_is_told_in_letters_and_drawn():
     from matplotlib.figure import Figure
 
-    pattern = sharing(turned(hom(Rotations(4)).fixed_basis()))
+    pattern = sharing(turned(hom(PlanarRotations(4)).fixed_basis()))
     assert pattern.text((2, 2)) == " a  b\n−b  a"
     assert sharing(np.eye(3)[:, :1]).words() == [["a", "0", "0"]]
     assert sharing(np.eye(30)).words()[0][24:] == ["y", "z", "aa", "ab", "ac", "ad"]
@@ -156,8 +156,14 @@ REFUSED = {
     "no labels": (lambda: Sharing([], []), "Sharing's labels holds whole numbers; got a list of 0"),
     "signs": (lambda: Sharing([0, 0], [1, 3]), "Sharing has a sign, 1 or −1, for each coordinate; got 3 among them"),
     "half a label": (lambda: Sharing([0.5], [1]), "Sharing's labels holds whole numbers; got a list of 1"),
-    "images": (lambda: Symmetry([0, 0], [1, 1], [0], [1]), r"Symmetry's outputs hold each of 0 … 1 once; got an array"),
-    "fewer signs": (lambda: Symmetry([0, 1], [1], [0], [1]), "Symmetry's output_signs has the shape .* with c = 2"),
+    "images": (
+        lambda: SignedPermutation([0, 0], [1, 1], [0], [1]),
+        r"Symmetry's outputs hold each of 0 … 1 once; got an array",
+    ),
+    "fewer signs": (
+        lambda: SignedPermutation([0, 1], [1], [0], [1]),
+        "Symmetry's output_signs has the shape .* with c = 2",
+    ),
 }
 
 
@@ -174,7 +180,7 @@ def test_lists_and_single_precision_are_welcome():
         np.testing.assert_array_equal(sharing(given).labels, sharing(basis).labels)
         assert len(symmetries(given, shape=(2, 2))) == 2
     assert Sharing([0, -1], [1, 0]).words() == [["a", "0"]]
-    np.testing.assert_array_equal(Symmetry([1, 0], [1, -1], [0], [1]).matrices()[0], [[0, -1], [1, 0]])
+    np.testing.assert_array_equal(SignedPermutation([1, 0], [1, -1], [0], [1]).matrices()[0], [[0, -1], [1, 0]])
 
 
 def test_rows_of_a_thousand_coordinates_are_searched():

@@ -15,7 +15,7 @@ from haarflow.dynamics.games import DescentAscent
 from haarflow.dynamics.schemes import Euler
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Penalty
-from haarflow.measures.clouds import stack, uniform
+from haarflow.measures.clouds import stack_clouds, uniform
 
 KEY = jax.random.key(0)
 CLOUD = uniform(jnp.array([[1.0, 2.0], [3.0, -4.0], [0.0, 1.0]]))
@@ -94,7 +94,7 @@ def test_it_draws_its_probes_over_time():
 
 
 def test_runs_that_stopped_leave_the_picture_to_the_others():
-    starts = stack([uniform(jnp.full((2, 1), size)) for size in (0.1, 30.0)])
+    starts = stack_clouds([uniform(jnp.full((2, 1), size)) for size in (0.1, 30.0)])
     steep = Descend(Penalty(-1.0, lambda theta: jnp.sum(theta**4)))
     probes = {"size": lambda cloud: cloud.second_moment()}
     with pytest.warns(Diverged):

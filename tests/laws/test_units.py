@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from haarflow.algebra.groups import Cyclic, Dihedral, Signs, Symmetric
-from haarflow.algebra.reps import natural, trivial
+from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.errors import Refusal
 from haarflow.learning.symmetry import symmetrise
 from haarflow.measures.clouds import uniform
@@ -59,9 +59,9 @@ def test_the_pullback_is_the_derivative_of_the_weighted_sum(unit):
 @pytest.mark.parametrize("make", [Cyclic, Symmetric])
 def test_units_are_jointly_equivariant(unit, make):
     group = make(unit.inputs)
-    on_x = natural(group)
+    on_x = natural_rep(group)
     square = unit.outputs == unit.inputs
-    on_y = on_x if square else trivial(group, unit.outputs)
+    on_y = on_x if square else trivial_rep(group, unit.outputs)
     rep = unit.action(on_x, on_y)
     assert violations(unit, on_x, on_y, rep, group.elements()).max() < 1e-12
 
@@ -84,21 +84,23 @@ def test_a_network_is_exported_for_every_size_of_batch(unit):
 
 
 def test_an_action_that_does_not_commute_is_refused_with_the_element_and_the_size():
-    signs = natural(Signs(2))
+    signs = natural_rep(Signs(2))
     with pytest.raises(Refusal, match=r"violation of [\d.]+ at g = \[\[.*-1\.0"):
         Dense(2, 2, "sigmoid").action(signs, signs)
     Dense(2, 2, "tanh").action(signs, signs)
 
 
 def test_a_users_function_with_a_wrong_action_is_refused():
-    swap = natural(Cyclic(2))
-    skew = Custom(lambda theta, x: jnp.tanh(theta * x).sum()[None], 2, 2, 1, lambda on_x, on_y: trivial(swap.group, 2))
+    swap = natural_rep(Cyclic(2))
+    skew = Custom(
+        lambda theta, x: jnp.tanh(theta * x).sum()[None], 2, 2, 1, lambda on_x, on_y: trivial_rep(swap.group, 2)
+    )
     with pytest.raises(Refusal, match="relative violation"):
-        skew.action(swap, trivial(swap.group))
+        skew.action(swap, trivial_rep(swap.group))
 
 
 def test_sizes_that_do_not_fit_are_refused():
-    swap = natural(Cyclic(2))
+    swap = natural_rep(Cyclic(2))
     with pytest.raises(Refusal, match=r"A Dense from R\^3 to R\^1 needs representations of those sizes; got on_x of"):
         Dense(3, 1).action(swap, swap)
     with pytest.raises(Refusal, match=r"has 4 parameters; got atoms in R\^3"):
@@ -110,7 +112,7 @@ def test_sizes_that_do_not_fit_are_refused():
 @pytest.mark.parametrize("kind", [int, float, np.float32, bool])
 def test_a_symmetrised_function_is_equivariant_whatever_the_type_of_its_values(kind):
     """The matrices of the group of the triangle are no whole numbers: cast to those they would be zero."""
-    plane = natural(Dihedral(3))
+    plane = natural_rep(Dihedral(3))
     xs = np.random.default_rng(0).normal(size=(6, 2))
     even = symmetrise(lambda rows: (3 * rows > 0.5).astype(kind), plane, plane)
     for g in plane.matrices():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from haarflow.algebra.groups import Symmetric
-from haarflow.algebra.reps import natural, trivial
+from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.errors import Refusal
 from haarflow.learning.averaging import average_network
 from haarflow.learning.data import Sample
@@ -16,7 +16,7 @@ from haarflow.models.residual import Residual
 from haarflow.models.units import Dense, Perceptron, network
 
 DRAW = np.random.default_rng(4)
-S3 = natural(Symmetric(3))
+S3 = natural_rep(Symmetric(3))
 MODEL = Residual((Dense(3, 3, "tanh"), Perceptron(3, 3, "tanh"), Dense(3, 2, "softplus")))
 
 
@@ -56,7 +56,7 @@ def test_the_velocity_of_one_particle_is_the_gradient_of_its_loss():
 
 
 def test_moved_clouds_answer_moved_inputs_and_orbits_are_equivariant():
-    on_y = trivial(S3.group, 2)
+    on_y = trivial_rep(S3.group, 2)
     model = Residual((Dense(3, 3, "tanh"), Perceptron(3, 2, "tanh")))
     action = model.action(S3, on_y)
     mu, xs = cloud(p=model.dim), jnp.asarray(DRAW.normal(size=(4, 3)))
@@ -116,10 +116,10 @@ def test_what_is_no_network_and_what_does_not_fit_it_is_refused():
     with pytest.raises(Refusal, match=r"A Dense from R\^3 to R\^2 needs representations of those sizes"):
         average_network(unit, S3, S3)
     with pytest.raises(Refusal, match="average_network takes representations of one group"):
-        average_network(MODEL, S3, trivial(Symmetric(2), 2))
+        average_network(MODEL, S3, trivial_rep(Symmetric(2), 2))
     with pytest.raises(Refusal, match="got on_y of size 3 and outputs of size 2"):
         average_network(MODEL, S3, S3)
     with pytest.raises(Refusal, match="got on_y of size 3 and outputs of size 2"):
         average_network(lambda cloud, xs: MODEL(cloud, xs), S3, S3)(cloud(), [[1, 1, 1]])
     with pytest.raises(Refusal, match="got on_x of size 3 and inputs of size 2"):
-        average_network(MODEL, S3, trivial(S3.group, 2))(cloud(), jnp.ones((1, 2)))
+        average_network(MODEL, S3, trivial_rep(S3.group, 2))(cloud(), jnp.ones((1, 2)))

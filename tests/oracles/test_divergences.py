@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from haarflow.algebra.groups import Signs
-from haarflow.algebra.reps import natural
+from haarflow.algebra.reps import natural_rep
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import mmd_squared, sinkhorn, w2
 from haarflow.measures.invariance import orbit_mmd_squared
@@ -138,7 +138,7 @@ def test_a_narrow_kernel_knows_equal_atoms_far_from_the_origin():
 
 @pytest.mark.parametrize("step", STEPS)
 def test_the_kernel_distance_to_a_nearly_invariant_orbit_keeps_its_digits(step):
-    rep = natural(Signs(2))
+    rep = natural_rep(Signs(2))
     half = np.array([[0.3, 1.0], [0.8, 0.2]])
     atoms = np.concatenate([half * signs for signs in ([1, 1], [1, -1], [-1, 1], [-1, -1])])
     atoms[0, 0] += step

@@ -10,31 +10,31 @@ from haarflow.dynamics.domains import restrict
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.oracles import (
-    Bowl,
+    QuadraticEnergy,
     QuadraticRisk,
     _gaussian,
-    frozen_flow,
-    frozen_fluctuation,
     gaussian_flow,
     quadratic_descent,
     quadratic_flow,
     quadratic_fluctuation,
     quadratic_map,
+    quadratic_monte_carlo,
     quadratic_norm,
-    quadratic_sampling,
+    random_feature_flow,
+    random_feature_fluctuation,
     replicator,
 )
 from haarflow.dynamics.schemes import Euler, Heun, Langevin, streams
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Penalty, Risk
-from haarflow.learning.sphere import ReluLimit, ReluRisk, known_and_rest, relu_distance, relu_kernel
+from haarflow.learning.sphere import ReluLimit, ReluRisk, relu_coordinates, relu_distance, relu_kernel
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.units import Perceptron, Quadratic
 
 KEY = jax.random.key(0)
 TARGET = np.diag([1.0, 0.5, 0.25, 0.0])
-BOWL = Bowl(np.array([[2.0, 0.5], [0.5, 1.0]]), np.zeros(2), np.zeros((2, 2)))
+BOWL = QuadraticEnergy(np.array([[2.0, 0.5], [0.5, 1.0]]), np.zeros(2), np.zeros((2, 2)))
 
 
 def test_the_replicator_is_growth_alone():
@@ -87,7 +87,7 @@ def test_gaussians_stay_gaussian_at_random_parameters(seed):
     A = np.diag(draw.uniform(-0.2, 0.5, 2))
     root = draw.normal(size=(2, 2)) / 2 + 0.5 * np.eye(2)
     alpha, beta, dt, steps = draw.uniform(0.3, 1.5), draw.uniform(0.05, 0.4), 0.02, 40
-    bowl, mean = Bowl(H, draw.normal(size=2) / 2, A), draw.normal(size=2)
+    bowl, mean = QuadraticEnergy(H, draw.normal(size=2) / 2, A), draw.normal(size=2)
     keys = jax.random.split(jax.random.key(seed), 16)
     atoms = mean + np.asarray(jax.random.normal(jax.random.key(seed + 9), (16, 1000, 2))) @ root.T
     field = Descend(bowl, growth=alpha)
@@ -124,7 +124,7 @@ def _moments(atoms, weights):
 
 def test_the_covariance_equation_has_its_closed_form():
     """Without noise, growth alone adds alpha t H to the precision."""
-    bowl = Bowl(np.array([[2.0, 0.5], [0.5, 1.0]]), np.zeros(2), np.zeros((2, 2)))
+    bowl = QuadraticEnergy(np.array([[2.0, 0.5], [0.5, 1.0]]), np.zeros(2), np.zeros((2, 2)))
     S0 = np.array([[1.0, 0.2], [0.2, 0.5]])
     _, S = gaussian_flow(bowl, jnp.zeros(2), jnp.asarray(S0), times=jnp.array([1.5]), transport=0.0, alpha=0.7)
     np.testing.assert_allclose(S[0], np.linalg.inv(np.linalg.inv(S0) + 0.7 * 1.5 * np.asarray(bowl.H)), rtol=1e-8)
@@ -199,7 +199,7 @@ def test_the_fluctuation_of_quadratic_units():
     times = jnp.array([0.0, 0.05, 0.2, 0.5, 1.0])
     found = quadratic_fluctuation(jnp.eye(4) / 4, jnp.asarray(TARGET), times=times)
     assert (np.abs(found - np.array([3.0, 3.277, 1.923, 0.1888, 1.07e-2])) < [5e-4, 5e-4, 5e-4, 5e-5, 5e-5]).all()
-    np.testing.assert_allclose(quadratic_sampling(jnp.eye(4)[None] / 4), [3.0], rtol=1e-12)
+    np.testing.assert_allclose(quadratic_monte_carlo(jnp.eye(4)[None] / 4), [3.0], rtol=1e-12)
 
 
 def test_the_fluctuation_is_wishart_noise_carried_by_the_flow():
@@ -234,7 +234,9 @@ def test_frozen_features_train_linearly():
     end = flow(field, Heun(), uniform(atoms), key=KEY, dt=0.005, steps=600).cloud
     outputs = jnp.mean(unit.batched(end.atoms, jnp.asarray(xs))[:, 0], axis=0)
     features = unit.batched(atoms.at[:, 0].set(1.0), jnp.asarray(xs))[:, 0]
-    np.testing.assert_allclose(outputs, frozen_flow(features, ys, times=jnp.array([3.0]), ridge=ridge)[0], atol=1e-5)
+    np.testing.assert_allclose(
+        outputs, random_feature_flow(features, ys, times=jnp.array([3.0]), ridge=ridge)[0], atol=1e-5
+    )
 
 
 def test_the_frozen_fluctuation_is_that_of_many_draws():
@@ -244,16 +246,16 @@ def test_the_frozen_fluctuation_is_that_of_many_draws():
     features, ys, n, share = jnp.array([[1.0, 0.5], [-0.2, 1.0]]), jnp.array([1.0, 2.0]), 400, 0.3
     law = jnp.array([share, 1 - share])
     late, ridge = jnp.array([1e6]), 0.1
-    limit = frozen_flow(features, ys, times=late, ridge=ridge, weights=law)[0]
+    limit = random_feature_flow(features, ys, times=late, ridge=ridge, weights=law)[0]
     counts = np.arange(n + 1)
 
     def end(k):
-        return frozen_flow(features, ys, times=late, ridge=ridge, weights=jnp.stack([k / n, 1 - k / n]))[0]
+        return random_feature_flow(features, ys, times=late, ridge=ridge, weights=jnp.stack([k / n, 1 - k / n]))[0]
 
     ends = jax.jit(jax.vmap(end))(jnp.asarray(counts, float))
     found = n * binom.pmf(counts, n, share) @ np.mean((np.asarray(ends) - np.asarray(limit)) ** 2, axis=1)
-    np.testing.assert_allclose(found, frozen_fluctuation(features, ys, ridge=ridge, weights=law), rtol=0.03)
-    assert float(frozen_fluctuation(features, ys, ridge=0.0, weights=law)) < 1e-20
+    np.testing.assert_allclose(found, random_feature_fluctuation(features, ys, ridge=ridge, weights=law), rtol=0.03)
+    assert float(random_feature_fluctuation(features, ys, ridge=0.0, weights=law)) < 1e-20
 
 
 def test_the_relu_kernel_is_the_integral_over_the_circle():
@@ -280,7 +282,7 @@ def test_the_limit_of_relu_units_integrates_the_rest():
     spread = np.concatenate([np.column_stack([np.tile(row[:3], (400, 1)), row[3] * circle]) for row in atoms])
     known = uniform(np.column_stack([teacher.atoms, np.zeros((1, 2))]))
     np.testing.assert_allclose(limit(uniform(atoms)), ReluRisk(known)(uniform(spread)), rtol=1e-5)
-    seen = known_and_rest(jnp.asarray(spread), jnp.eye(4)[:, :2])
+    seen = relu_coordinates(jnp.asarray(spread), jnp.eye(4)[:, :2])
     np.testing.assert_allclose(seen, np.repeat(atoms, 400, axis=0), rtol=1e-12)
     for d in (5, 9, 16):
         rule = ReluLimit(teacher, d)
@@ -291,11 +293,11 @@ def test_the_limit_of_relu_units_integrates_the_rest():
 
 BAD = {
     "a lopsided H": (
-        lambda: Bowl(np.array([[1.0, 0.5], [0.0, 1.0]]), np.zeros(2), np.zeros((2, 2))),
+        lambda: QuadraticEnergy(np.array([[1.0, 0.5], [0.0, 1.0]]), np.zeros(2), np.zeros((2, 2))),
         "A Bowl's H is a symmetric matrix; got one that is 0.5 from it",
     ),
     "a Bowl of two sizes": (
-        lambda: Bowl(np.eye(2), np.zeros(3), np.eye(2)),
+        lambda: QuadraticEnergy(np.eye(2), np.zeros(3), np.eye(2)),
         r"A Bowl's b has the shape \(p\) with p = 2",
     ),
     "a cloud elsewhere": (
@@ -320,7 +322,9 @@ BAD = {
         "gaussian_flow's step is a finite number > 0; got 0",
     ),
     "a flow without end": (
-        lambda: gaussian_flow(Bowl(-np.eye(2), np.ones(2), np.eye(2)), np.zeros(2), np.eye(2), times=[9.0], alpha=2.0),
+        lambda: gaussian_flow(
+            QuadraticEnergy(-np.eye(2), np.ones(2), np.eye(2)), np.zeros(2), np.eye(2), times=[9.0], alpha=2.0
+        ),
         "followed while it is finite; got one that leaves every bound",
     ),
     "too many steps": (
@@ -342,18 +346,18 @@ BAD = {
     ),
     "no weight at all": (lambda: replicator(np.zeros(2), np.zeros(2), alpha=1.0, time=1.0), "not all zero; got zeros"),
     "a negative ridge": (
-        lambda: frozen_fluctuation(np.ones((2, 3)), np.ones(3), ridge=-1.0),
+        lambda: random_feature_fluctuation(np.ones((2, 3)), np.ones(3), ridge=-1.0),
         "ridge is a finite number",
     ),
     "labels of another size": (
-        lambda: frozen_flow(np.ones((2, 3)), np.ones(2), times=[1.0]),
+        lambda: random_feature_flow(np.ones((2, 3)), np.ones(2), times=[1.0]),
         r"frozen_flow's ys has the shape \(b\) with b = 3",
     ),
     "weights beyond one": (
-        lambda: frozen_flow(np.ones((2, 3)), np.ones(3), times=[1.0], weights=np.ones(2)),
+        lambda: random_feature_flow(np.ones((2, 3)), np.ones(3), times=[1.0], weights=np.ones(2)),
         "The weights of features sum to one; got 2",
     ),
-    "matrices that are rows": (lambda: quadratic_sampling(np.ones(3)), "quadratic_sampling's moments has the shape"),
+    "matrices that are rows": (lambda: quadratic_monte_carlo(np.ones(3)), "quadratic_sampling's moments has the shape"),
 }
 
 
@@ -365,7 +369,7 @@ def test_what_has_no_answer_is_refused_in_a_sentence(case):
 
 
 def test_without_ridge_there_is_no_fluctuation_even_where_the_gram_matrix_has_no_inverse():
-    assert float(frozen_fluctuation(np.ones((2, 3)), np.arange(3.0), ridge=0)) == 0
+    assert float(random_feature_fluctuation(np.ones((2, 3)), np.arange(3.0), ridge=0)) == 0
 
 
 def test_numbers_of_every_type_are_one_program():

@@ -12,9 +12,9 @@ from haarflow.dynamics.limits import (
     first_variation,
     optimality_gap,
     pairwise,
+    polish,
     sampling_excess,
-    settle,
-    weak_rate,
+    weak_form_rate,
 )
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
@@ -40,7 +40,7 @@ def test_the_rates_are_those_of_the_closed_form():
     np.testing.assert_allclose(dissipation(RISK, LINE), -700.0)
     np.testing.assert_allclose(dissipation(RISK, LINE, transport=0.0, growth=2.0), -2 * 25 * 12.0)
     tangent = Tangent(jnp.array([[1.0], [-2.0]]), jnp.array([3.0, -1.0]))
-    rate = weak_rate(LINE, tangent, lambda theta: jnp.sum(theta**3))
+    rate = weak_form_rate(LINE, tangent, lambda theta: jnp.sum(theta**3))
     np.testing.assert_allclose(rate, 0.25 * (3 * 1 + 3 * 1) + 0.75 * (27 * -2 + -1 * 27))
 
 
@@ -51,7 +51,7 @@ def test_sampling_costs_half_the_variance_of_one_output():
 def test_attraction_and_confinement_settle_on_the_known_atoms():
     """V = (θ² − 1)² / 4 plus a tilt that no pair feels: two atoms start, the lower well wins or both hold by U."""
     energy = Pairwise(lambda theta: jnp.sum((theta**2 - 1) ** 2) / 4, lambda a, b: a[0] * b[0])
-    settled = settle(energy, Cloud(np.array([[-0.7], [0.8], [0.9]]), np.array([0.3, 0.3, 0.4])), merge=0.2)
+    settled = polish(energy, Cloud(np.array([[-0.7], [0.8], [0.9]]), np.array([0.3, 0.3, 0.4])), merge=0.2)
     order = np.argsort(settled.atoms[:, 0])
     np.testing.assert_allclose(settled.atoms[order, 0], [-1.0, 1.0], atol=1e-7)
     np.testing.assert_allclose(settled.weights, [0.5, 0.5], atol=1e-7)
@@ -93,11 +93,11 @@ BAD = {
     "no risk": (lambda: pairwise(Penalty(1.0)), "pairwise's risk is a Risk; got a Penalty"),
     "a negative rate": (lambda: dissipation(RISK, LINE, growth=-1.0), "dissipation's growth is a finite number >= 0"),
     "another tangent": (
-        lambda: weak_rate(LINE, Tangent(jnp.ones((3, 1))), jnp.sum),
+        lambda: weak_form_rate(LINE, Tangent(jnp.ones((3, 1))), jnp.sum),
         r"a tangent of the cloud's shape \(2, 1\); got \(3, 1\)",
     ),
     "a test of vectors": (
-        lambda: weak_rate(LINE, Tangent(jnp.ones((2, 1))), lambda theta: theta),
+        lambda: weak_form_rate(LINE, Tangent(jnp.ones((2, 1))), lambda theta: theta),
         r"A test function takes a particle .* got an array \(1,\) of float64",
     ),
     "no draws": (lambda: sampling_excess(RISK, LINE, 0), "sampling_excess's m is a whole number >= 1; got 0"),
@@ -107,10 +107,10 @@ BAD = {
         r"has the shape \(m, p\); got the shape \(3,\)",
     ),
     "places that are none": (lambda: optimality_gap(RISK, LINE, [[np.nan]]), "holds finite numbers; got nan"),
-    "a distance below zero": (lambda: settle(RISK, LINE, merge=-1.0), "settle's merge is a finite number >= 0"),
+    "a distance below zero": (lambda: polish(RISK, LINE, merge=-1.0), "polish's merge is a finite number >= 0"),
     "no minimum": (
-        lambda: settle(Penalty(1.0, lambda theta: -theta[0]), LINE),
-        "settle ends at a local minimum; got .* still falling",
+        lambda: polish(Penalty(1.0, lambda theta: -theta[0]), LINE),
+        "polish ends at a local minimum; got .* still falling",
     ),
 }
 
@@ -131,21 +131,21 @@ def test_lists_and_whole_numbers_are_welcome():
 def test_small_functionals_settle_as_well():
     cloud = Cloud(np.array([[-0.7], [0.8]]), np.array([0.5, 0.5]))
     for scale in (1e-14, 1e6):
-        settled = settle(Penalty(scale, lambda theta: (theta[0] ** 2 - 1) ** 2), cloud)
+        settled = polish(Penalty(scale, lambda theta: (theta[0] ** 2 - 1) ** 2), cloud)
         np.testing.assert_allclose(np.sort(settled.atoms[:, 0]), [-1.0, 1.0], atol=1e-6)
 
 
 def test_single_precision_settles_as_well():
     energy = Pairwise(lambda theta: jnp.sum((theta**2 - 1) ** 2) / 4, lambda a, b: a[0] * b[0])
     with jax.enable_x64(False):
-        settled = settle(energy, uniform(np.array([[-0.7], [0.8]], np.float32)))
+        settled = polish(energy, uniform(np.array([[-0.7], [0.8]], np.float32)))
     np.testing.assert_allclose(np.sort(settled.atoms[:, 0]), [-1.0, 1.0], atol=1e-6)
 
 
 def test_refusals():
     with pytest.raises(Refusal, match="half-square Risk over a whole Sample; got the loss square over Sample"):
         pairwise(Risk(RISK.unit, RISK.data, "square"))
-    with pytest.raises(Refusal, match="settle keeps the atoms heavier than `least`; got none above 2"):
-        settle(RISK + Penalty(1.0), LINE, least=2.0)
-    with pytest.raises(Refusal, match=r"settle moves up to 2000 numbers; got 1001 atoms in R\^1"):
-        settle(RISK, uniform(np.arange(1001.0)[:, None]))
+    with pytest.raises(Refusal, match="polish keeps the atoms heavier than `least`; got none above 2"):
+        polish(RISK + Penalty(1.0), LINE, least=2.0)
+    with pytest.raises(Refusal, match=r"polish moves up to 2000 numbers; got 1001 atoms in R\^1"):
+        polish(RISK, uniform(np.arange(1001.0)[:, None]))

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from haarflow.algebra.groups import Cyclic, Rotations
-from haarflow.algebra.reps import natural, trivial
+from haarflow.algebra.groups import Cyclic, PlanarRotations
+from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
 from haarflow.learning.functionals import Functional, Penalty
@@ -54,7 +54,7 @@ def test_the_support_of_an_optimum_is_where_the_first_variation_is_least(loss, t
 
 
 def test_invariant_weights_are_shared_along_orbits():
-    swap = natural(Cyclic(2))
+    swap = natural_rep(Cyclic(2))
     risk, atoms = problem()
     action = risk.unit.action(swap, swap)
     closed = np.asarray(uniform(atoms).orbit(action).atoms)
@@ -65,7 +65,7 @@ def test_invariant_weights_are_shared_along_orbits():
 
 
 def test_orbits_of_atoms():
-    turn = natural(Rotations(4))
+    turn = natural_rep(PlanarRotations(4))
     atoms = np.array([[1.0, 0], [0, 1], [-1, 0], [0, -1], [0, 0]])
     labels = orbit_labels(turn, atoms)
     assert len(set(labels[:4])) == 1
@@ -105,7 +105,7 @@ def test_the_optimum_over_the_whole_sphere_is_that_of_a_ring_of_inputs():
 def test_in_single_precision_the_gap_is_that_of_the_rounded_weights(invariant):
     """The law that is returned, number by number in float64, proves the same gap."""
     with jax.enable_x64(False):
-        swap = natural(Cyclic(2))
+        swap = natural_rep(Cyclic(2))
         risk, atoms = problem()
         action = risk.unit.action(swap, swap) if invariant else None
         atoms = np.asarray(uniform(atoms).orbit(action).atoms) if action else atoms
@@ -130,7 +130,7 @@ def test_atoms_and_actions_of_another_size_are_refused():
     with pytest.raises(Refusal, match=r"are in R\^3, as those of its teacher; got atoms in R\^4"):
         optimum(ReluRisk(uniform(np.ones((1, 3)))), atoms)
     with pytest.raises(Refusal, match=r"got one of size 2 and atoms in R\^4. Write unit.action"):
-        optimum(risk, atoms, invariant=natural(Cyclic(2)))
+        optimum(risk, atoms, invariant=natural_rep(Cyclic(2)))
     with pytest.raises(Refusal, match="optimum's functional is a Functional; got 'risk'. Write Risk"):
         anything("risk", atoms)
     with pytest.raises(Refusal, match=r"optimum's atoms holds finite numbers; got nan at \[1, 0\]"):
@@ -213,5 +213,5 @@ def test_what_has_no_convex_program_is_refused():
         optimum(
             Risk(Quadratic(2), Sample(np.ones((1, 2)), np.ones((1, 1)))),
             np.ones((2, 2)),
-            invariant=trivial(Cyclic(2), 2),
+            invariant=trivial_rep(Cyclic(2), 2),
         )

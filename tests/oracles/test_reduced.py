@@ -18,7 +18,7 @@ from haarflow.dynamics.reduced import (
 from haarflow.errors import Refusal
 from haarflow.learning.optima import optimum
 from haarflow.learning.risks import Penalty
-from haarflow.learning.sphere import ReluLimit, ReluRisk, angle_quadrature, known_and_rest, relu_distance, relu_kernel
+from haarflow.learning.sphere import ReluLimit, ReluRisk, gegenbauer_rule, relu_coordinates, relu_distance, relu_kernel
 from haarflow.measures.clouds import Cloud, uniform
 
 LAW = Cloud(
@@ -57,7 +57,7 @@ def test_the_reduced_risk_is_that_of_the_rotated_cloud():
 
 @pytest.mark.parametrize("dim", [2, 3, 9, 39])
 def test_the_angle_has_the_moments_of_the_sphere(dim):
-    cosines, shares = angle_quadrature(dim, 8)
+    cosines, shares = gegenbauer_rule(dim, 8)
     np.testing.assert_allclose(shares @ cosines**2, 1 / dim, rtol=1e-12)
     np.testing.assert_allclose(shares @ cosines**4, 3 / (dim * (dim + 2)), rtol=1e-12)
 
@@ -75,7 +75,7 @@ def test_the_start_has_the_law_of_gaussian_weights(d):
 
 def test_particles_are_seen_along_a_frame():
     atoms = jnp.array([[0.5, 3.0, 0.0, 4.0], [1.0, 0.0, 2.0, 0.0]])
-    seen = known_and_rest(atoms, jnp.eye(3)[:, 2:])
+    seen = relu_coordinates(atoms, jnp.eye(3)[:, 2:])
     np.testing.assert_allclose(seen, [[0.5, 4.0, 3.0], [1.0, 0.0, 2.0]])
 
 
@@ -165,11 +165,11 @@ BAD = {
     "a student elsewhere": (lambda: ReluRisk(TEACHER).variation(LAW), r"got atoms in R\^3 and in R\^2"),
     "a teacher that is none": (lambda: ReluRisk("teacher"), "A ReluRisk's teacher is a Cloud; got 'teacher'"),
     "a frame of another size": (
-        lambda: known_and_rest(np.ones((2, 4)), np.eye(2)),
+        lambda: relu_coordinates(np.ones((2, 4)), np.eye(2)),
         r"A frame of R\^2 is for particles",
     ),
-    "a frame that is none": (lambda: known_and_rest(np.ones((2, 3)), np.ones((2, 2))), "orthonormal columns; got"),
-    "a line of directions": (lambda: angle_quadrature(1, 4), "angle_quadrature's dim is a whole number >= 2; got 1"),
+    "a frame that is none": (lambda: relu_coordinates(np.ones((2, 3)), np.ones((2, 2))), "orthonormal columns; got"),
+    "a line of directions": (lambda: gegenbauer_rule(1, 4), "angle_quadrature's dim is a whole number >= 2; got 1"),
 }
 
 

@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment, linprog
 from scipy.spatial.distance import cdist
 from scipy.stats import wasserstein_distance
 
-from haarflow.measures.brackets import gelbrich, w2_bounds
+from haarflow.measures.bounds import gelbrich, w2_bounds
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.couplings import greedy, refined, sorted_along
 from haarflow.measures.distances import mmd_squared, w1, w2

@@ -25,7 +25,7 @@ GROWING, NOISY = hf.Descend(RISK, growth=0.3), hf.Langevin(hf.Euler(), 1e-2)
 FIELDS = {"adam": hf.Descend(RISK), "growing": hf.Descend(EPOCHS + hf.Penalty(1e-3), growth=0.3)}
 SCHEMES = {"adam": hf.Langevin(hf.Optax(optax.adam(0.1)), 1e-2), "growing": NOISY}
 PROBES = {"mean": lambda cloud: cloud.mean(), "first": lambda cloud: cloud.atoms[:, 0]}
-GAME = hf.DescentAscent(lambda clouds: clouds["x"].mean() @ clouds["y"].mean()[:3], ascend="y", growth=0.5)
+GAME = hf.games.DescentAscent(lambda clouds: clouds["x"].mean() @ clouds["y"].mean()[:3], ascend="y", growth=0.5)
 PLAYERS = {"x": hf.uniform(CLOUD.atoms[:4, :3]), "y": CLOUD}
 EACH = hf.Each({"x": hf.Extragradient(), "y": hf.Langevin(hf.Optax(optax.adam(0.1)), 1e-2)})
 

@@ -7,19 +7,19 @@ import pytest
 from haarflow.algebra import chains
 from haarflow.algebra.characters import character_dimension
 from haarflow.algebra.generated import Matrices, Permutations
-from haarflow.algebra.given import image, permutation, point_set, regular, represent
 from haarflow.algebra.groups import (
     Cyclic,
     Dihedral,
     Hyperoctahedral,
-    Rotations,
+    PlanarRotations,
     Signs,
     SpecialOrthogonal,
     Symmetric,
     Trivial,
 )
-from haarflow.algebra.products import Product, lift, product
-from haarflow.algebra.reps import natural, one_group, trivial
+from haarflow.algebra.products import Product, direct_product, lift
+from haarflow.algebra.reps import natural_rep, one_group, trivial_rep
+from haarflow.algebra.user_reps import image_rep, permutation_rep, point_set, regular_rep, represent
 from haarflow.errors import Refusal
 
 turn = np.array([[np.cos(1.0), -np.sin(1.0)], [np.sin(1.0), np.cos(1.0)]])
@@ -70,52 +70,52 @@ SENTENCES = {
         "The list of elements of Symmetric(20) would hold 1e18 × 20 × 20 numbers; at most 6.7e+07 are",
     ),
     "stranger": (
-        lambda: regular(Cyclic(3))(np.diag([1.0, -1.0, 1.0])),
+        lambda: regular_rep(Cyclic(3))(np.diag([1.0, -1.0, 1.0])),
         "Cyclic(3) acts through its own elements; got a matrix that is none of them",
     ),
     "infinite product": (
         lambda: Product(Cyclic(2), SpecialOrthogonal(2)),
-        "Product is of two finite groups; got Cyclic(2) and SpecialOrthogonal(2). Write `product(a, b)`.",
+        "Product is of two finite groups; got Cyclic(2) and SpecialOrthogonal(2). Write `direct_product(a, b)`.",
     ),
     "grid": (
         lambda: SpecialOrthogonal(3).grid(5),
         "A grid of equispaced rotations is for the plane; got SpecialOrthogonal(3). Draw `haar",
     ),
     "two groups": (
-        lambda: natural(Cyclic(2)) + natural(Cyclic(3)),
+        lambda: natural_rep(Cyclic(2)) + natural_rep(Cyclic(3)),
         "A sum takes representations of one group; got Cyclic(2) and Cyclic(3). Write both over the same group, or",
     ),
     "two groups in a product": (
-        lambda: natural(Cyclic(2)) * natural(Cyclic(3)),
+        lambda: natural_rep(Cyclic(2)) * natural_rep(Cyclic(3)),
         "A product takes representations of one group; got Cyclic(2) and Cyclic(3). Write both",
     ),
     "two groups in hom": (
-        lambda: natural(Cyclic(2)).hom(natural(Cyclic(3))),
+        lambda: natural_rep(Cyclic(2)).hom(natural_rep(Cyclic(3))),
         "hom takes representations of one group; got Cyclic(2) and Cyclic(3). Write both",
     ),
     "a group for a representation": (
-        lambda: natural(Cyclic(2)) + Cyclic(2),
-        "A sum takes a representation of a group; got the group Cyclic(2). Write for instance `natural(group)`",
+        lambda: natural_rep(Cyclic(2)) + Cyclic(2),
+        "A sum takes a representation of a group; got the group Cyclic(2). Write for instance `natural_rep(group)`",
     ),
     "no representation": (
-        lambda: natural(Cyclic(2)).hom(3),
+        lambda: natural_rep(Cyclic(2)).hom(3),
         "hom takes a representation of a group; got 3. Write for instance",
     ),
     "three groups": (
-        lambda: one_group("average", natural(Cyclic(2)), trivial(Cyclic(2)), natural(Signs(2))),
+        lambda: one_group("average", natural_rep(Cyclic(2)), trivial_rep(Cyclic(2)), natural_rep(Signs(2))),
         "average takes representations of one group; got Cyclic(2) and Signs(2).",
     ),
     "lift": (
-        lambda: lift(natural(Cyclic(2)), Cyclic(3) * Cyclic(2), 0),
+        lambda: lift(natural_rep(Cyclic(2)), Cyclic(3) * Cyclic(2), 0),
         "lift takes a representation of factor 0 or 1 of a direct product; got one of Cyclic(2) for",
     ),
     "infinite matrices": (
-        lambda: natural(SpecialOrthogonal(2)).matrices(),
+        lambda: natural_rep(SpecialOrthogonal(2)).matrices(),
         "The list of matrices is for finite groups; got SpecialOrthogonal(2). Draw `group.haar(key, n)`",
     ),
-    "infinite regular": (lambda: regular(SpecialOrthogonal(2)), "The regular representation is for finite"),
+    "infinite regular": (lambda: regular_rep(SpecialOrthogonal(2)), "The regular representation is for finite"),
     "large projector": (
-        lambda: (natural(Symmetric(200)) ** 2).fixed_projector(),
+        lambda: (natural_rep(Symmetric(200)) ** 2).fixed_projector(),
         "would hold 40000 × 40000 numbers; at most 6.7e+07 are listed.",
     ),
     "an orbit without end": (
@@ -124,32 +124,32 @@ SENTENCES = {
         "most 6.7e+07 are listed. Write `elements=group.draw(key, 64)` to average over 64 draws, or `augment(data,",
     ),
     "elements of another group": (
-        lambda: natural(Cyclic(4)).action(Symmetric(4).draw(0, 9)),
+        lambda: natural_rep(Cyclic(4)).action(Symmetric(4).draw(0, 9)),
         "Cyclic(4) acts through its own elements, on R^4; got `elements` on R^4 that are others. Write",
     ),
     "elements of another space": (
-        lambda: natural(Cyclic(4)).action(Cyclic(3).draw(0, 9)),
+        lambda: natural_rep(Cyclic(4)).action(Cyclic(3).draw(0, 9)),
         "Cyclic(4) acts through its own elements, on R^4; got `elements` on R^3 that are others. Write",
     ),
     "rows of another width for an Action": (
-        lambda: natural(Cyclic(3)).action().apply(np.ones(2)),
+        lambda: natural_rep(Cyclic(3)).action().apply(np.ones(2)),
         "An Action on R^3 moves rows of 3 numbers; got an array of shape (2,). Write z with 3 numbers in its",
     ),
     "rows and elements": (
-        lambda: natural(Cyclic(3)).action().apply_each(np.ones((2, 3))),
+        lambda: natural_rep(Cyclic(3)).action().apply_each(np.ones((2, 3))),
         "apply_each moves row i by element i of 3; got an array of shape (2, 3). Write 3 rows, or `apply` to",
     ),
     "no place": (
-        lambda: natural(Cyclic(3)).action().pick(3),
+        lambda: natural_rep(Cyclic(3)).action().pick(3),
         "pick takes a place among 3 elements, from 0, or a list of places; got 3. Write pick(0), or pick([0, 1]).",
     ),
     "a product of different sizes": (
-        lambda: natural(Cyclic(3)).action() @ natural(Cyclic(3)).action().pick(0),
+        lambda: natural_rep(Cyclic(3)).action() @ natural_rep(Cyclic(3)).action().pick(0),
         "A product of Actions is of 3 elements on R^3 each; got 1 on R^3. Write `pick` to take as many of both.",
     ),
     "no image": (
-        lambda: image("spins", 4, 4),
-        "An image's group is one of dihedral, rotations, flips, mirror, translations, or a group of the plane; got",
+        lambda: image_rep("spins", 4, 4),
+        "An image_rep's group is one of dihedral, rotations, flips, mirror, translations, or a group of the plane; got",
     ),
     "signs of points": (
         lambda: point_set(Signs(3), 2),
@@ -159,10 +159,10 @@ SENTENCES = {
         lambda: Symmetric(5000).haar(0, 10**6),
         "Draw fewer at once, or write `group.draw(key, n)`, which keeps permutations as such.",
     ),
-    "not permuting": (lambda: natural(Dihedral(3)).orbits(), "natural(Dihedral(3)) does more than permute"),
+    "not permuting": (lambda: natural_rep(Dihedral(3)).orbits(), "natural_rep(Dihedral(3)) does more than permute"),
     "signs": (
-        lambda: natural(Hyperoctahedral(1)).permutation(-np.eye(1)),
-        "natural(Hyperoctahedral(1)) does not permute the coordinates here.",
+        lambda: natural_rep(Hyperoctahedral(1)).permutation(-np.eye(1)),
+        "natural_rep(Hyperoctahedral(1)) does not permute the coordinates here.",
     ),
     "broken products": (
         lambda: represent(Cyclic(3), elements=np.array([[[1.0]], [[-1.0]], [[1.0]]])),
@@ -191,32 +191,32 @@ SENTENCES = {
         "by its elements takes an array of shape (2, 1, 1) here; got (3, 1, 1). List",
     ),
     "broken images": (
-        lambda: permutation(Cyclic(3), generators=[(1, 0)]),
+        lambda: permutation_rep(Cyclic(3), generators=[(1, 0)]),
         "A representation keeps products",
     ),
     "bad images": (
-        lambda: permutation(Cyclic(2), generators=[(0, 0)]),
+        lambda: permutation_rep(Cyclic(2), generators=[(0, 0)]),
         "A permutation holds each of 0 … k−1",
     ),
     "ragged images": (
-        lambda: permutation(Cyclic(2), elements=[(0,), (0, 1)]),
+        lambda: permutation_rep(Cyclic(2), elements=[(0,), (0, 1)]),
         "table is an array of numbers; got rows of different lengths.",
     ),
-    "no images": (lambda: permutation(Cyclic(2)), "permutation takes one of points, `elements=` or"),
+    "no images": (lambda: permutation_rep(Cyclic(2)), "permutation takes one of points, `elements=` or"),
     "points": (
-        lambda: permutation(Dihedral(4), np.array([[1.0, 0.0], [0.0, 1.0]])),
+        lambda: permutation_rep(Dihedral(4), np.array([[1.0, 0.0], [0.0, 1.0]])),
         "A set of points is permuted when Dihedral(4) maps it to itself; got points with an image that is none of",
     ),
     "repeated points": (
-        lambda: permutation(Dihedral(1), np.zeros((2, 2))),
+        lambda: permutation_rep(Dihedral(1), np.zeros((2, 2))),
         "Points are different rows (k, 2) for Dihedral(1); got shape (2, 2), or a repeat.",
     ),
     "oblong": (
-        lambda: image(Rotations(4), 2, 3),
+        lambda: image_rep(PlanarRotations(4), 2, 3),
         "Quarter turns move square images; got 2 × 3 under Rotations(4). Crop or pad the image.",
     ),
     "sixths": (
-        lambda: image(Rotations(6), 4, 4),
+        lambda: image_rep(PlanarRotations(6), 4, 4),
         "An image is moved pixel by pixel by quarter turns and flips; got Rotations(6). Write",
     ),
     "a function that fails on one element": (
@@ -228,7 +228,7 @@ SENTENCES = {
         "A representation keeps products, rho(gh) = rho(g) rho(h); on Trivial(2) it is off by 2.0e+00.",
     ),
     "images that move the identity": (
-        lambda: permutation(Trivial(1), elements=[(1, 0)]),
+        lambda: permutation_rep(Trivial(1), elements=[(1, 0)]),
         "A representation keeps products, rho(gh) = rho(g) rho(h); on Trivial(1) it is off by 1.0e+00.",
     ),
     "no function": (lambda: represent(Cyclic(2), "x", dim=1), "represent's function is a function; got 'x'. Write"),
@@ -240,17 +240,35 @@ SENTENCES = {
         lambda: represent(Cyclic(2), elements=np.ones((2, 1, 1)), dim=3),
         "represent reads the size of rho(g) from the matrices; got dim=3 beside an array of shape (2, 1, 1)",
     ),
-    "a factor that is a number": (lambda: product(Cyclic(2), 3), "product's b is a Group; got 3. Write for instance"),
-    "factors that are words": (lambda: product("a", "b"), "product's a is a Group; got 'a'. Write for instance"),
-    "a number times a group": (lambda: 3 * Cyclic(2), "product's a is a Group; got 3."),
-    "a word for a group": (lambda: natural("x"), "natural's group is a Group; got 'x'. Write for instance `Cyclic(4)`"),
-    "another word for a group": (lambda: trivial("x"), "trivial's group is a Group; got 'x'."),
-    "a representation for a group": (lambda: natural(natural(Cyclic(2))), "natural's group is a Group; got a Natural."),
-    "a class for a group": (lambda: regular(Cyclic), "regular's group is a Group; got the class Cyclic itself."),
+    "a factor that is a number": (
+        lambda: direct_product(Cyclic(2), 3),
+        "direct_product's b is a Group; got 3. Write for instance",
+    ),
+    "factors that are words": (
+        lambda: direct_product("a", "b"),
+        "direct_product's a is a Group; got 'a'. Write for instance",
+    ),
+    "a number times a group": (lambda: 3 * Cyclic(2), "direct_product's a is a Group; got 3."),
+    "a word for a group": (
+        lambda: natural_rep("x"),
+        "natural_rep's group is a Group; got 'x'. Write for instance `Cyclic(4)`",
+    ),
+    "another word for a group": (lambda: trivial_rep("x"), "trivial_rep's group is a Group; got 'x'."),
+    "a representation for a group": (
+        lambda: natural_rep(natural_rep(Cyclic(2))),
+        "natural_rep's group is a Group; got a Natural.",
+    ),
+    "a class for a group": (
+        lambda: regular_rep(Cyclic),
+        "regular_rep's group is a Group; got the class Cyclic itself.",
+    ),
     "lift of a word": (lambda: lift("x", Cyclic(2) * Cyclic(3), 0), "lift's rep is a Rep; got 'x'."),
-    "lift to a side": (lambda: lift(natural(Cyclic(2)), Cyclic(2) * Cyclic(3), "a"), "lift's side is a whole number"),
+    "lift to a side": (
+        lambda: lift(natural_rep(Cyclic(2)), Cyclic(2) * Cyclic(3), "a"),
+        "lift's side is a whole number",
+    ),
     "lift to a third side": (
-        lambda: lift(natural(Cyclic(2)), Cyclic(2) * Cyclic(2), 2),
+        lambda: lift(natural_rep(Cyclic(2)), Cyclic(2) * Cyclic(2), 2),
         "lift takes a representation of factor 0 or 1 of a direct product; got one of Cyclic(2) for factor 2 of",
     ),
     "no group of permutations": (lambda: Permutations(None), "generators is an array of real numbers; got None."),
@@ -264,27 +282,27 @@ SENTENCES = {
         "Matrices lists 1000000 elements at most (minutes); got limit=1000000000000000000. Write",
     ),
     "no element": (
-        lambda: natural(Cyclic(2))(np.ones((2, 2))),
+        lambda: natural_rep(Cyclic(2))(np.ones((2, 2))),
         "Cyclic(2) acts through its own elements; got a matrix that is none of them. Take one from",
     ),
     "no element of JAX": (
-        lambda: natural(Cyclic(2))(jnp.ones((2, 2))),
+        lambda: natural_rep(Cyclic(2))(jnp.ones((2, 2))),
         "Cyclic(2) acts through its own elements; got a matrix that is none of them.",
     ),
     "an element of another size": (
-        lambda: natural(Cyclic(2)).apply(np.eye(3), np.ones(2)),
+        lambda: natural_rep(Cyclic(2)).apply(np.eye(3), np.ones(2)),
         "An element of Cyclic(2) is one matrix 2 × 2; got an array of shape (3, 3). Take it from",
     ),
     "rows of another width": (
-        lambda: trivial(Cyclic(2), 3).apply(np.eye(2), np.ones((5, 4))),
-        "trivial(Cyclic(2), 3) moves rows of 3 numbers; got an array of shape (5, 4). Write z with 3",
+        lambda: trivial_rep(Cyclic(2), 3).apply(np.eye(2), np.ones((5, 4))),
+        "trivial_rep(Cyclic(2), 3) moves rows of 3 numbers; got an array of shape (5, 4). Write z with 3",
     ),
     "projected rows of another width": (
-        lambda: natural(Cyclic(2)).project(np.ones(4)),
-        "natural(Cyclic(2)) moves rows of 2 numbers; got an array of shape (4,).",
+        lambda: natural_rep(Cyclic(2)).project(np.ones(4)),
+        "natural_rep(Cyclic(2)) moves rows of 2 numbers; got an array of shape (4,).",
     ),
     "outside of the Lie algebra": (
-        lambda: natural(SpecialOrthogonal(2)).derivative(np.eye(2)),
+        lambda: natural_rep(SpecialOrthogonal(2)).derivative(np.eye(2)),
         "The derivative of a representation of SpecialOrthogonal(2) is taken along its Lie algebra; got",
     ),
     "fewer than no draws": (
@@ -300,7 +318,7 @@ SENTENCES = {
     "a space without end": (lambda: Symmetric(10**18), "A matrix of Symmetric(1000000000000000000) would need 8.0e+18"),
     "a list without end": (lambda: Cyclic(10**9).elements(), "A matrix of Cyclic(1000000000) would need 8.0e+00 EB of"),
     "turns finer than rounding": (
-        lambda: Rotations(10**9),
+        lambda: PlanarRotations(10**9),
         "Turns by 2π/n are told apart up to n = 1e+07; got Rotations(1000000000). Write `SpecialOrthogonal(2)`",
     ),
     "an order of many digits": (
@@ -308,29 +326,32 @@ SENTENCES = {
         "The list of elements of Symmetric(3000) would hold 1e9130 × 3000 × 3000 numbers;",
     ),
     "changes of sign without end": (
-        lambda: natural(Signs(10_000)).fixed_basis(),
+        lambda: natural_rep(Signs(10_000)).fixed_basis(),
         "The generators of Signs(10000) would need 16 TB of memory;",
     ),
     "turnings without end": (
-        lambda: natural(SpecialOrthogonal(2000)).fixed_basis(),
+        lambda: natural_rep(SpecialOrthogonal(2000)).fixed_basis(),
         "The Lie algebra of SpecialOrthogonal(2000) would need 128 TB of memory;",
     ),
     "coordinates without end": (
-        lambda: (natural(Symmetric(1000)) ** 5).fixed_basis(),
-        "The orbits of natural(Symmetric(1000)) * natural(Symmetric(1000))",
+        lambda: (natural_rep(Symmetric(1000)) ** 5).fixed_basis(),
+        "The orbits of natural_rep(Symmetric(1000)) * natural_rep(Symmetric(1000))",
     ),
-    "a power without end": (lambda: natural(Cyclic(2)) ** 10**9, "is at most 64; got 1000000000. Write a smaller one."),
+    "a power without end": (
+        lambda: natural_rep(Cyclic(2)) ** 10**9,
+        "is at most 64; got 1000000000. Write a smaller one.",
+    ),
     "pixels without end": (
-        lambda: image(Rotations(4), 10**5, 10**5),
-        "The pixels moved by Rotations(4) would hold 4 × 100000 × 100000 numbers;",
+        lambda: image_rep(PlanarRotations(4), 10**5, 10**5),
+        "The pixels moved by PlanarRotations(4) would hold 4 × 100000 × 100000 numbers;",
     ),
     "classes without end": (
         lambda: character_dimension(_askew(Symmetric(60))),
         "takes 966467 of them, and at most 5000 are summed. Write `rep.fixed_basis().shape[1]`, which works",
     ),
     "a group for a dimension": (lambda: character_dimension(Cyclic(2)), "character_dimension's rep is a Rep; got a"),
-    "copies": (lambda: 0 * natural(Cyclic(2)), "a whole number >= 1; got 0."),
-    "empty space": (lambda: trivial(Cyclic(2), -1), "a whole number >= 1; got -1."),
+    "copies": (lambda: 0 * natural_rep(Cyclic(2)), "a whole number >= 1; got 0."),
+    "empty space": (lambda: trivial_rep(Cyclic(2), -1), "a whole number >= 1; got -1."),
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from haarflow.cli import answer
 from haarflow.runs import catalogue, settings
-from haarflow.runs.words import catalogue_lines, fitted, gist
+from haarflow.runs.terminal import catalogue_lines, fitted, gist
 
 TOYS = Path(__file__).parents[1] / "toys"
 HEAVY = {"jax", "numpy", "scipy", "matplotlib", "equinox"}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import haarflow
+from haarflow.contents import addresses, public, topics
 
 SOURCE = Path(__file__).parents[2] / "src" / "haarflow"
 ROOMS = [
@@ -23,7 +24,7 @@ ROOMS = [
     "lab",
     "cli",
 ]
-EVERYWHERE = {"doors", "errors", "files", "identity", "members", "saving", "values"}
+EVERYWHERE = {"contents", "doors", "errors", "files", "identity", "members", "saving", "values"}
 LAZY = {"ot", "sklearn", "diffrax", "sympy", "optax", "matplotlib", "rich", "jinja2", "dask", "distributed", "torch"}
 BANNED = {"pickle", "yaml", "dill", "urllib", "requests", "socket"}
 
@@ -69,9 +70,12 @@ def fresh(code):
 
 def test_every_public_name_loads_and_is_found_once():
     for name in dir(haarflow):
-        assert getattr(haarflow, name).__name__ == name
+        assert getattr(haarflow, name).__name__ == (f"haarflow.{name}" if name in topics() else name)
         assert vars(haarflow)[name] is getattr(haarflow, name)
-    assert not [name for name in dir(haarflow) if (SOURCE / f"{name}.py").exists() or (SOURCE / name).exists()]
+    plain = [address.rpartition(".")[2] for address in addresses()]
+    assert len(set(plain)) == len(plain), "a public name has one address"
+    assert [thing.__name__ for thing in public().values()] == plain
+    assert not [name for name in plain if (SOURCE / f"{name}.py").exists() or (SOURCE / name).exists()]
 
 
 def test_a_star_gives_the_names_of_the_stub_and_no_stranger():
@@ -85,7 +89,7 @@ def test_a_star_gives_the_names_of_the_stub_and_no_stranger():
     ("name", "sentence"),
     [
         ("Cyclik", "haarflow has no Cyclik; did you mean Cyclic?"),
-        ("symetric", "haarflow has no symetric; did you mean Symmetric or symmetrise or symmetries?"),
+        ("wi_distanse", "haarflow has no wi_distanse; did you mean distances.wi_distance or distances.si_distance?"),
         ("qqqq", "haarflow has no qqqq; dir(haarflow) lists what it has."),
     ],
 )

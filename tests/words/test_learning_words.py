@@ -9,30 +9,30 @@ import pytest
 
 import haarflow as hf
 from haarflow.algebra.groups import Cyclic, SpecialOrthogonal, Symmetric
-from haarflow.algebra.reps import natural, trivial
+from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.errors import Refusal
 from haarflow.learning.averaging import average_network
 from haarflow.learning.data import Sample
-from haarflow.learning.symmetry import asymmetry, augment, average, close, symmetrise
-from haarflow.measures.clouds import stack, uniform
+from haarflow.learning.symmetry import asymmetry, augment, average, orbit_closure, symmetrise
+from haarflow.measures.clouds import stack_clouds, uniform
 from haarflow.models.residual import Residual
 from haarflow.models.units import Dense
 
 KEY = jax.random.key(0)
-SWAP, SHIFT = natural(Cyclic(2)), natural(Cyclic(3))
-STILL = trivial(Cyclic(3), 2)
+SWAP, SHIFT = natural_rep(Cyclic(2)), natural_rep(Cyclic(3))
+STILL = trivial_rep(Cyclic(3), 2)
 UNIT = Dense(2, 2)
 CLOUD = uniform(np.ones((3, 4)))
 XS = jnp.arange(6.0).reshape(3, 2)
 SAMPLE = Sample(XS, jnp.sin(XS))
-TURNS = natural(SpecialOrthogonal(2))
-BIG = natural(Symmetric(8)), trivial(Symmetric(8))
+TURNS = natural_rep(SpecialOrthogonal(2))
+BIG = natural_rep(Symmetric(8)), trivial_rep(Symmetric(8))
 
 TWO_GROUPS = {
     "augment": lambda: augment(SAMPLE, SWAP, STILL),
     "augment exactly": lambda: augment(SAMPLE, SWAP, STILL, exact=True),
     "average": lambda: average(UNIT, SWAP, STILL),
-    "close": lambda: close(SAMPLE, SWAP, STILL),
+    "close": lambda: orbit_closure(SAMPLE, SWAP, STILL),
     "symmetrise": lambda: symmetrise(jnp.sin, SWAP, STILL),
     "asymmetry": lambda: asymmetry(UNIT, CLOUD, XS, SWAP, STILL),
     "action": lambda: UNIT.action(SWAP, STILL),
@@ -48,14 +48,15 @@ def test_representations_of_two_groups_are_refused(case):
 
 REFUSALS = {
     "augment": (
-        lambda: augment(SAMPLE, SHIFT, trivial(Cyclic(3))),
+        lambda: augment(SAMPLE, SHIFT, trivial_rep(Cyclic(3))),
         "augment moves inputs in R^2 and labels in R^2 by representations of those sizes; got on_x of size 3 and on_y "
-        "of size 1. For labels that stay write on_y=trivial(group, 2).",
+        "of size 1. For labels that stay write on_y=trivial_rep(group, 2).",
     ),
     "close": (
-        lambda: close(SAMPLE, SHIFT, STILL),
-        "close moves inputs in R^2 and labels in R^2 by representations of those sizes; got on_x of size 3 and on_y "
-        "of size 2. For labels that stay write on_y=trivial(group, 2).",
+        lambda: orbit_closure(SAMPLE, SHIFT, STILL),
+        "orbit_closure moves inputs in R^2 and labels in R^2 by representations of those sizes; got on_x of size 3 and "
+        "on_y "
+        "of size 2. For labels that stay write on_y=trivial_rep(group, 2).",
     ),
     "symmetrise inputs": (
         lambda: symmetrise(jnp.sin, SHIFT, SHIFT)(XS),
@@ -140,7 +141,7 @@ SENTENCES = [
         r"got \(3,\). .* x\[None\] for a single",
     ),
     (lambda: house.network(Dense(2, 2), uniform(np.ones((1, 4))), np.ones((3, 4))), r"\(b, 2\); got \(3, 4\)"),
-    (lambda: house.network(UNIT, stack([CLOUD, CLOUD]), XS), "takes one Cloud at a time; got a stack"),
+    (lambda: house.network(UNIT, stack_clouds([CLOUD, CLOUD]), XS), "takes one Cloud at a time; got a stack"),
     (lambda: house.Sample(XS, [[1.0], [NAN], [2.0]]), r"A Sample's ys holds finite numbers; got nan at \[1, 0\]"),
     (lambda: house.Sample([[1.0, NAN], [1, 2]], [1, 2]), r"A Sample's xs holds finite numbers; got nan at \[0, 1\]"),
     (lambda: house.Sample([[1, 2], [3]], [1, 2]), "A Sample's xs is an array of numbers; got rows of different len"),
@@ -184,7 +185,7 @@ SENTENCES = [
         lambda: house.asymmetry(UNIT, CLOUD, np.ones((3, 4)), SWAP, SWAP),
         r"takes inputs of shape \(b, 2\); got \(3, 4\)",
     ),
-    (lambda: house.close("sample", SWAP, SWAP), "close's sample is a Sample; got 'sample'"),
+    (lambda: house.close("sample", SWAP, SWAP), "orbit_closure's sample is a Sample; got 'sample'"),
     (lambda: house.close(Sample(np.ones((10**6, 8)), np.ones((10**6, 1))), *BIG), "would need .* of memory.* draws"),
     (lambda: house.fold(3, SWAP, SWAP), "fold's functional is a Functional; got 3. Write Risk"),
     (lambda: house.fold(house.Risk(UNIT, SAMPLE), TURNS, TURNS), "is for finite groups; got SpecialOrthogonal"),
@@ -241,8 +242,8 @@ def test_what_people_have_is_taken():
 
 
 def test_what_advises_elements_takes_them():
-    turns = natural(SpecialOrthogonal(2))
+    turns = natural_rep(SpecialOrthogonal(2))
     with pytest.raises(Refusal, match="elements="):
-        close(SAMPLE, turns, turns)
-    closed = close(SAMPLE, turns, turns, elements=SpecialOrthogonal(2).grid(4))
+        orbit_closure(SAMPLE, turns, turns)
+    closed = orbit_closure(SAMPLE, turns, turns, elements=SpecialOrthogonal(2).grid(4))
     assert closed.xs.shape == (12, 2)

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from haarflow.algebra.groups import Cyclic, SpecialOrthogonal
-from haarflow.algebra.reps import natural
+from haarflow.algebra.reps import natural_rep
 from haarflow.errors import Refusal
-from haarflow.measures.brackets import w2_bounds
-from haarflow.measures.clouds import Cloud, stack, uniform
+from haarflow.measures.bounds import w2_bounds
+from haarflow.measures.clouds import Cloud, stack_clouds, uniform
 from haarflow.measures.distances import mmd_squared, sinkhorn, sliced, w2
 from haarflow.measures.invariance import (
     circle_correction,
@@ -60,8 +60,8 @@ REFUSALS = {
         "For atoms on the line write `uniform(values[:, None])`.",
     ),
     "stack": (
-        lambda: stack([PLANE, SPACE]),
-        "stack takes at least one cloud, all with atoms of the same shape; got shapes [(2, 2), (3, 3)]. "
+        lambda: stack_clouds([PLANE, SPACE]),
+        "stack_clouds takes at least one cloud, all with atoms of the same shape; got shapes [(2, 2), (3, 3)]. "
         "Bring them to n atoms with `cloud.resample(key, n)`.",
     ),
     "push": (
@@ -70,12 +70,12 @@ REFUSALS = {
         "Write `cloud.push(lambda z: ...)` or transpose the matrix.",
     ),
     "rep": (
-        lambda: PLANE.orbit(natural(Cyclic(3))),
+        lambda: PLANE.orbit(natural_rep(Cyclic(3))),
         "A representation of dimension k acts on clouds in R^k; got dimension 3 and a cloud in R^2. "
         "Write a representation of dimension 2, such as the unit's `action(on_x, on_y)`.",
     ),
     "rep of a distance": (
-        lambda: wi_distance(PLANE, natural(Cyclic(3))),
+        lambda: wi_distance(PLANE, natural_rep(Cyclic(3))),
         "A representation of dimension k acts on clouds in R^k; got dimension 3 and a cloud in R^2. "
         "Write a representation of dimension 2, such as the unit's `action(on_x, on_y)`.",
     ),
@@ -85,7 +85,7 @@ REFUSALS = {
         "Write `rep.fixed_projector()` of a representation of that dimension.",
     ),
     "infinite": (
-        lambda: wi_bounds(KEY, SPACE, natural(SpecialOrthogonal(3))),
+        lambda: wi_bounds(KEY, SPACE, natural_rep(SpecialOrthogonal(3))),
         "An orbit is a finite sum over the group; got the infinite SpecialOrthogonal(3). "
         "Write `elements=group.haar(key, 64)` to average over 64 draws.",
     ),
@@ -99,7 +99,7 @@ REFUSALS = {
         "Write `cloud.push(matrix)` to bring both to one dimension.",
     ),
     "stacked": (
-        lambda: w2(stack([PLANE, PLANE]), PLANE),
+        lambda: w2(stack_clouds([PLANE, PLANE]), PLANE),
         "A distance takes one cloud at a time; got a stack with atoms (2, 2, 2). "
         "Write `jax.tree.map(lambda leaf: leaf[0], clouds)` for its first cloud.",
     ),
@@ -131,8 +131,8 @@ REFUSALS = {
         "A Cloud's table of atoms is an array of numbers; got rows of different lengths. Write rows of one length.",
     ),
     "one cloud": (
-        lambda: stack(PLANE),
-        "stack's clouds is a list; got a Cloud. Write [a Cloud, ...].",
+        lambda: stack_clouds(PLANE),
+        "stack_clouds's clouds is a list; got a Cloud. Write [a Cloud, ...].",
     ),
     "no projector": (
         lambda: si_distance(PLANE, 5 * np.eye(2)),
@@ -140,17 +140,17 @@ REFUSALS = {
         "Write `rep.fixed_projector()` of a representation.",
     ),
     "no elements": (
-        lambda: wi_distance(PLANE, natural(SpecialOrthogonal(2)), elements=np.ones((3, 2, 2))),
+        lambda: wi_distance(PLANE, natural_rep(SpecialOrthogonal(2)), elements=np.ones((3, 2, 2))),
         "SpecialOrthogonal(2) acts through its own elements, which are orthogonal matrices; got `elements` that are "
         "not. Write `elements=group.haar(key, 64)`, say.",
     ),
     "shape of elements": (
-        lambda: wi_rmd(PLANE, natural(SpecialOrthogonal(2)), elements=np.eye(2)),
+        lambda: wi_rmd(PLANE, natural_rep(SpecialOrthogonal(2)), elements=np.eye(2)),
         "`elements` is a list of elements of SpecialOrthogonal(2), an array (m, 2, 2); got shape (2, 2). "
         "Write `elements=group.haar(key, 64)`, say.",
     ),
     "plane": (
-        lambda: orbit_mmd_squared(PLANE, natural(SpecialOrthogonal(2))),
+        lambda: orbit_mmd_squared(PLANE, natural_rep(SpecialOrthogonal(2))),
         "An orbit is a finite sum over the group; got the infinite SpecialOrthogonal(2). "
         "Write `elements=SpecialOrthogonal(2).grid(32)`: the averages over n equispaced rotations are exact once n "
         "exceeds the largest weight.",
@@ -183,7 +183,7 @@ REFUSALS = {
         "Scale the speed so that one revolution takes 2π.",
     ),
     "circle": (
-        lambda: circle_correction(PLANE, natural(Cyclic(2)), 8),
+        lambda: circle_correction(PLANE, natural_rep(Cyclic(2)), 8),
         "circle_correction takes a representation of SO(2); got one of Cyclic(2). Write one of `SpecialOrthogonal(2)`.",
     ),
     "speed": (

@@ -18,7 +18,7 @@ reveal_type(hf.flow([field], euler, players, key=0, dt=[0.1], steps=1))
 reveal_type(hf.flow({"a": field}, {"a": euler}, cloud, key=0, dt=0.1, steps=1))
 reveal_type(hf.flow({"a": field}, euler, {"a": players}, key=0, dt=0.1, steps=1))
 reveal_type(hf.flow({"a": field}, euler, players, key=0, dt=0.1, steps=1))
-reveal_type(hf.advance(players, field(0, players), 0.1))
+reveal_type(hf.extend.advance(players, field(0, players), 0.1))
 hf.flow(field, euler, cloud, key=0, dt=0.1)
 """
 TYPES = [

@@ -35,7 +35,7 @@ class Action(eqx.Module):
     Its arrays are NumPy's until a compiled program takes them. Then rows in NumPy are moved in NumPy's float64, and
     rows in JAX in their own precision.
 
-        turns = image("dihedral", 28, 28).action()
+        turns = image_rep("dihedral", 28, 28).action()
         turns.apply(pictures)             # (8, b, 784): every picture in its eight positions
         turns.draw(key, len(pictures)).apply_each(pictures)             # (b, 784): each in one of them, at random
     """

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from haarflow.algebra.checks import MOST
-from haarflow.algebra.fixed import components
+from haarflow.algebra.fixed_space import components
 from haarflow.errors import Refusal
 
 Permutation = Int[np.ndarray, " n"]
@@ -103,7 +103,7 @@ class Chain:
     def _refusal(self, why: str) -> Refusal:
         return Refusal(
             f"A group of permutations is counted by a chain of stabilisers; on {self.n} points {why}. Write "
-            "`Symmetric(n)` or `Alternating(n)` where it is one; `natural(group).fixed_basis()` needs no order."
+            "`Symmetric(n)` or `Alternating(n)` where it is one; `natural_rep(group).fixed_basis()` needs no order."
         )
 
     def _letters(self, depth: int) -> Table:

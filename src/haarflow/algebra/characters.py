@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from haarflow.algebra import fixed
+from haarflow.algebra import fixed_space
 from haarflow.algebra.acting import as_action
 from haarflow.algebra.checks import short
 from haarflow.algebra.reps import Rep
@@ -28,14 +28,14 @@ def character_dimension(rep: Rep) -> int:
         terms = rep.group.count_classes(degree)
         if terms is not None and terms <= TERMS:
             return _mean_character(rep, degree)
-    found = fixed.signed_generators(rep)
+    found = fixed_space.signed_generators(rep)
     if found is None:
         many = "a list that the group does not have" if terms is None else f"{short(terms)} of them"
         raise Refusal(
             f"character_dimension sums over the classes of the group; {rep} takes {many}, and at "
             f"most {TERMS} are summed. Write `rep.fixed_basis().shape[1]`, which works with the generators."
         )
-    return int(fixed.orbits(*found)[0].max(initial=-1)) + 1
+    return int(fixed_space.orbits(*found)[0].max(initial=-1)) + 1
 
 
 def _mean_character(rep: Rep, degree: int) -> int:

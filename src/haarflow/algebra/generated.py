@@ -8,11 +8,11 @@ import numpy as np
 
 from haarflow import values
 from haarflow.algebra.acting import ByGather
+from haarflow.algebra.base import Finite
 from haarflow.algebra.cache import remembered
 from haarflow.algebra.chains import Level, belongs, stabilisers
 from haarflow.algebra.checks import MOST, TOLERANCE, off_orthogonal, whole
-from haarflow.algebra.groups import Rotations
-from haarflow.algebra.kinds import Finite
+from haarflow.algebra.groups import PlanarRotations
 from haarflow.algebra.tables import Frozen, closure, compositions, permutation_matrices, permuted, static
 from haarflow.errors import Refusal
 
@@ -50,7 +50,7 @@ class Matrices(Finite):
     @classmethod
     def examples(cls):
         flip = np.diag([1.0, -1.0, -1.0])
-        return [cls(Rotations(3).generators()), cls([np.roll(np.eye(3), 1, axis=0), flip])]
+        return [cls(PlanarRotations(3).generators()), cls([np.roll(np.eye(3), 1, axis=0), flip])]
 
 
 class Permutations(Finite):

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from haarflow.algebra.acting import ByGather
+from haarflow.algebra.base import Finite, Group
 from haarflow.algebra.checks import affordable, fits, largest, whole
-from haarflow.algebra.kinds import Finite, Group
 from haarflow.algebra.tables import permutation_matrices, permuted, static
 from haarflow.algebra.torus import torus, torus_size
 from haarflow.errors import Refusal
@@ -71,7 +71,7 @@ class Cyclic(Finite):
         return [cls(1), cls(3), cls(4)]
 
 
-class Rotations(Finite):
+class PlanarRotations(Finite):
     """C_n, turning the plane by multiples of 2π/n."""
 
     n: int = static(converter=whole)
@@ -363,7 +363,7 @@ class SpecialOrthogonal(Group):
     def grid(self, n: int) -> Float[np.ndarray, "n 2 2"]:
         """The n equispaced rotations of the plane: exact averages once n exceeds the largest weight."""
         _in_the_plane(self)
-        return Rotations(n).elements()
+        return PlanarRotations(n).elements()
 
     @classmethod
     def examples(cls):

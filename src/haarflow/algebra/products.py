@@ -7,11 +7,11 @@ import jax
 import numpy as np
 
 from haarflow.algebra.acting import as_action
+from haarflow.algebra.base import Finite, Group, Matrix, a_group
 from haarflow.algebra.checks import affordable, fits, largest
 from haarflow.algebra.combined import beside
-from haarflow.algebra.groups import Cyclic, Rotations, Signs, SpecialOrthogonal, Symmetric
-from haarflow.algebra.kinds import Finite, Group, Matrix, a_group
-from haarflow.algebra.reps import Rep, natural
+from haarflow.algebra.groups import Cyclic, PlanarRotations, Signs, SpecialOrthogonal, Symmetric
+from haarflow.algebra.reps import Rep, natural_rep
 from haarflow.algebra.tables import blocks, static
 from haarflow.doors import door
 from haarflow.errors import Refusal
@@ -84,11 +84,11 @@ class Product(Pair, Finite):
     def _factors(self) -> tuple[Finite, Finite]:
         if isinstance(self.a, Finite) and isinstance(self.b, Finite):
             return self.a, self.b
-        raise Refusal(f"Product is of two finite groups; got {self.a} and {self.b}. Write `product(a, b)`.")
+        raise Refusal(f"Product is of two finite groups; got {self.a} and {self.b}. Write `direct_product(a, b)`.")
 
     @classmethod
     def examples(cls):
-        return [cls(Cyclic(2), Symmetric(3)), cls(Signs(1), Rotations(3))]
+        return [cls(Cyclic(2), Symmetric(3)), cls(Signs(1), PlanarRotations(3))]
 
 
 class InfiniteProduct(Pair):
@@ -131,15 +131,15 @@ class Lifted(Rep):
 
     @classmethod
     def examples(cls):
-        both = product(Symmetric(2), SpecialOrthogonal(3))
+        both = direct_product(Symmetric(2), SpecialOrthogonal(3))
         return [
-            lift(natural(SpecialOrthogonal(3)), both, 1),
-            lift(natural(Cyclic(3)), Cyclic(3) * Cyclic(2), 0),
+            lift(natural_rep(SpecialOrthogonal(3)), both, 1),
+            lift(natural_rep(Cyclic(3)), Cyclic(3) * Cyclic(2), 0),
         ]
 
 
 @door
-def product(a: Group, b: Group) -> Group:
+def direct_product(a: Group, b: Group) -> Group:
     """The direct product, block-diagonal on the sum of the two spaces."""
     finite = isinstance(a, Finite) and isinstance(b, Finite)
     return Product(a, b) if finite else InfiniteProduct(a, b)

@@ -7,7 +7,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from haarflow.algebra import fixed
+from haarflow.algebra import fixed_space
 from haarflow.algebra.acting import library
 from haarflow.algebra.cache import remembered
 
@@ -97,8 +97,8 @@ class ByOrbits(Projection):
 @remembered
 def projection(rep) -> Projection:
     """The projector on the vectors that the group fixes, in the form that is measured faster."""
-    found = fixed.signed_generators(rep) if rep.dim > LARGE else None
-    return ByMatrix(rep.fixed_projector()) if found is None else by_orbits(*fixed.orbits(*found))
+    found = fixed_space.signed_generators(rep) if rep.dim > LARGE else None
+    return ByMatrix(rep.fixed_projector()) if found is None else by_orbits(*fixed_space.orbits(*found))
 
 
 def by_orbits(labels: Int[np.ndarray, " k"], signs: Float[np.ndarray, " k"]) -> ByOrbits:

@@ -7,9 +7,9 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float, Int
 
+from haarflow.algebra.base import Finite, Group
 from haarflow.algebra.cache import remembered
 from haarflow.algebra.checks import MOST, largest, refuse_broken, refuse_skewed
-from haarflow.algebra.kinds import Finite, Group
 from haarflow.algebra.tables import Places, readonly
 from haarflow.errors import Refusal
 

@@ -11,13 +11,13 @@ import scipy.linalg
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
-from haarflow.algebra import checks, fixed, proofs
+from haarflow.algebra import checks, fixed_space, proofs
 from haarflow.algebra.acting import Action, Still, as_action
+from haarflow.algebra.base import NEAR, Finite, Group, Matrix, a_group, element, finite
 from haarflow.algebra.cache import remembered
 from haarflow.algebra.checks import affordable, fits, largest, off_orthogonal
 from haarflow.algebra.combined import beside, kron
 from haarflow.algebra.groups import Cyclic, Dihedral, Hyperoctahedral, Orthogonal, SpecialOrthogonal, Symmetric
-from haarflow.algebra.kinds import NEAR, Finite, Group, Matrix, a_group, element, finite
 from haarflow.algebra.projection import Projection, projection
 from haarflow.algebra.tables import Constant, blocks, readonly, static
 from haarflow.doors import Count, door
@@ -39,7 +39,9 @@ class Rep(Constant):
 
     group: Group = static()
 
-    instead: ClassVar[str] = "Write for instance `natural(group)`, `trivial(group, k)` or `represent(group, ...)`."
+    instead: ClassVar[str] = (
+        "Write for instance `natural_rep(group)`, `trivial_rep(group, k)` or `represent(group, ...)`."
+    )
 
     proven: ClassVar[bool] = False
     """True where products are kept by construction; every other representation is checked when made."""
@@ -132,18 +134,18 @@ class Rep(Constant):
 
     def orbits(self) -> Signed:
         """The orbit of each coordinate, −1 where only zero is fixed, and its sign: the tied parameters."""
-        found = fixed.signed_generators(self)
+        found = fixed_space.signed_generators(self)
         if found is None:
             raise Refusal(f"{self} does more than permute and flip coordinates. Write `fixed_basis()` instead.")
-        return fixed.orbits(*found)
+        return fixed_space.orbits(*found)
 
     def fixed_basis(self) -> Float[np.ndarray, "k m"]:
         """An orthonormal basis, in columns, of the vectors that the group fixes."""
-        return fixed.basis(self)
+        return fixed_space.basis(self)
 
     def fixed_projector(self) -> Float[np.ndarray, "k k"]:
         """The orthogonal projector on the vectors that the group fixes: the Haar average of rho."""
-        return fixed.projector(self)
+        return fixed_space.projector(self)
 
     def projection(self) -> Projection:
         """That projector as it acts on rows: by means over orbits where it is large and the group permutes."""
@@ -212,7 +214,7 @@ class Fixed(Rep):
         return np.zeros((self.k, self.k))
 
     def __repr__(self):
-        return f"trivial({self.group}, {self.k})"
+        return f"trivial_rep({self.group}, {self.k})"
 
     @classmethod
     def examples(cls):
@@ -235,7 +237,7 @@ class Natural(Rep):
         return np.array(a, np.float64)
 
     def __repr__(self):
-        return f"natural({self.group})"
+        return f"natural_rep({self.group})"
 
     @classmethod
     def examples(cls):
@@ -269,11 +271,11 @@ class Sum(Rep):
 
     @classmethod
     def examples(cls):
-        s, d = natural(Symmetric(3)), natural(Dihedral(4))
+        s, d = natural_rep(Symmetric(3)), natural_rep(Dihedral(4))
         return [
-            s + trivial(s.group, 2),
+            s + trivial_rep(s.group, 2),
             d + d**2,
-            natural(SpecialOrthogonal(2)) + trivial(SpecialOrthogonal(2)),
+            natural_rep(SpecialOrthogonal(2)) + trivial_rep(SpecialOrthogonal(2)),
         ]
 
 
@@ -305,18 +307,23 @@ class Tensor(Rep):
 
     @classmethod
     def examples(cls):
-        s, o = natural(Symmetric(3)), natural(SpecialOrthogonal(3))
-        return [s.hom(s + trivial(s.group)), 2 * natural(Dihedral(3)), o**2, natural(Hyperoctahedral(2)) ** 2]
+        s, o = natural_rep(Symmetric(3)), natural_rep(SpecialOrthogonal(3))
+        return [
+            s.hom(s + trivial_rep(s.group)),
+            2 * natural_rep(Dihedral(3)),
+            o**2,
+            natural_rep(Hyperoctahedral(2)) ** 2,
+        ]
 
 
 @door
-def trivial(group: Group, k: Count = 1) -> Rep:
+def trivial_rep(group: Group, k: Count = 1) -> Rep:
     """The representation on R^k that moves nothing."""
     return Fixed(group, k)
 
 
 @door
-def natural(group: Group) -> Rep:
+def natural_rep(group: Group) -> Rep:
     """The representation of a group by its own matrices."""
     return Natural(group)
 

@@ -159,7 +159,7 @@ def dissipation(
 
 
 @door
-def weak_rate(cloud: Cloud, tangent: Tangent, test: Callable) -> Float[Array, ""]:
+def weak_form_rate(cloud: Cloud, tangent: Tangent, test: Callable) -> Float[Array, ""]:
     """`d/dt ∫test dmu = ∫∇test·velocity dmu + ∫test·growth dmu`: the continuity equation in weak form."""
     if tangent.velocity.shape != cloud.atoms.shape:
         raise Refusal(
@@ -213,18 +213,18 @@ def optimality_gap(
 
 
 @door
-def settle(functional: Functional, cloud: Cloud, *, merge: NonNegative = 0.0, least: NonNegative = 1e-4) -> Cloud:
+def polish(functional: Functional, cloud: Cloud, *, merge: NonNegative = 0.0, least: NonNegative = 1e-4) -> Cloud:
     """The cloud moved to a local minimum in atoms and weights together, by BFGS in float64: for a few atoms.
 
     First, atoms lighter than `least` go, and atoms nearer than `merge` to each other (in chains) become one.
     """
     from scipy.optimize import minimize
 
-    refuse_unless_cloud("settle", cloud)
+    refuse_unless_cloud("polish", cloud)
     start = _merged(cloud, merge, least)
     if start.n * (start.p + 1) > 2000:
         raise Refusal(
-            f"settle moves up to 2000 numbers; got {start.n} atoms in R^{start.p}. "
+            f"polish moves up to 2000 numbers; got {start.n} atoms in R^{start.p}. "
             "Write a larger `merge` or `least`, or run a flow."
         )
     packed = np.concatenate([np.asarray(start.atoms, float).ravel(), np.log(np.asarray(start.weights, float))])
@@ -243,7 +243,7 @@ def settle(functional: Functional, cloud: Cloud, *, merge: NonNegative = 0.0, le
         left, value = unit * float(np.abs(found.jac).max()), unit * float(found.fun)
     if found.status == 1 or not left <= 1e-6 * max(1.0, abs(value)) or not np.isfinite(found.x).all():
         raise Refusal(
-            f"settle ends at a local minimum; got {value:g} after {found.nit} steps, still falling. "
+            f"polish ends at a local minimum; got {value:g} after {found.nit} steps, still falling. "
             "Add a Penalty that keeps the atoms, or run a flow first."
         )
     return _unpacked(jnp.asarray(found.x), start.n)
@@ -264,10 +264,10 @@ def _merged(cloud: Cloud, merge: float, least: float) -> Cloud:
 
     atoms, weights = np.asarray(cloud.atoms, float), np.asarray(cloud.weights, float)
     atoms, weights = atoms[weights > least], weights[weights > least]
-    refuse_unless_affordable(f"settle of {len(atoms)} atoms", 8.0 * len(atoms) ** 2, instead="Write a larger `least`.")
+    refuse_unless_affordable(f"polish of {len(atoms)} atoms", 8.0 * len(atoms) ** 2, instead="Write a larger `least`.")
     if not len(atoms):
         raise Refusal(
-            f"settle keeps the atoms heavier than `least`; got none above {least:g}. Write `least=0.0` to keep all."
+            f"polish keeps the atoms heavier than `least`; got none above {least:g}. Write `least=0.0` to keep all."
         )
     count, labels = connected_components(cdist(atoms, atoms) <= merge, directed=False)
     masses = np.bincount(labels, weights, count)

@@ -46,7 +46,7 @@ def replicator(weights: Annotated[Row, Least(0)], potential: Row, *, alpha: Rate
 
 
 @door
-class Bowl(Functional):
+class QuadraticEnergy(Functional):
     """`∫ ½θᵀHθ + bᵀθ dmu + ½ mᵀAm`, m the mean: a quadratic potential and a quadratic interaction, both symmetric."""
 
     H: Float[Array, "p p"] = eqx.field(converter=leaf)
@@ -81,7 +81,7 @@ class Bowl(Functional):
 
 @door
 def gaussian_flow(
-    bowl: Bowl,
+    bowl: QuadraticEnergy,
     mean: Float[Array, "p"] | Float[np.ndarray, "p"],
     covariance: Float[Array, "p p"] | Float[np.ndarray, "p p"],
     *,
@@ -272,7 +272,7 @@ def _quadratic_fluctuation(start, target, times):
 
 
 @door
-def quadratic_sampling(moments: Float[Array, "k d d"] | Float[np.ndarray, "k d d"]) -> Float[Array, "k"]:
+def quadratic_monte_carlo(moments: Float[Array, "k d d"] | Float[np.ndarray, "k d d"]) -> Float[Array, "k"]:
     """The Monte-Carlo level: `n E|f_n − f|²` for n fresh draws from N(0, S), `4 tr S² + 2 (tr S)²`, for each S."""
     moments = jnp.asarray(moments)
     return solved(4 * jnp.sum(moments**2, axis=(1, 2)) + 2 * jnp.trace(moments, axis1=1, axis2=2) ** 2)
@@ -288,7 +288,7 @@ def _symmetric_basis(d: int) -> Float[np.ndarray, "a d d"]:
 
 
 @door
-def frozen_flow(
+def random_feature_flow(
     features: Float[Array, "n b"] | Float[np.ndarray, "n b"],
     ys: Float[Array, "b"] | Float[np.ndarray, "b"],
     *,
@@ -315,7 +315,7 @@ def _frozen_flow(features, ys, times, ridge, weights):
 
 
 @door
-def frozen_fluctuation(
+def random_feature_fluctuation(
     features: Float[Array, "n b"] | Float[np.ndarray, "n b"],
     ys: Float[Array, "b"] | Float[np.ndarray, "b"],
     *,

@@ -21,14 +21,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from haarflow.algebra.reps import trivial
+from haarflow.algebra.reps import trivial_rep
 from haarflow.doors import Above, Count, Least, Most, Positive, door
 from haarflow.dynamics.doubles import doubled
 from haarflow.dynamics.limits import Pairwise, optimality_gap
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
-from haarflow.learning.sphere import Nodes, angle_quadrature, length, relu_kernel
+from haarflow.learning.sphere import Nodes, gegenbauer_rule, length, relu_kernel
 from haarflow.measures.clouds import Cloud
 from haarflow.models.kernels import arc
 from haarflow.models.units import Custom
@@ -72,7 +72,7 @@ def reduced_risk(teacher: Cloud, d: Count, *, nodes: Nodes = 12) -> Pairwise:
     """
     k = teacher.p - 1
     _refuse_unless_room(d, k)
-    cosines, shares = angle_quadrature(d - k, nodes)
+    cosines, shares = gegenbauer_rule(d - k, nodes)
     constant = teacher.weights @ relu_kernel(teacher.atoms, teacher.atoms) @ teacher.weights / 2
     return Pairwise(Taught(teacher), Turned(jnp.asarray(cosines), jnp.asarray(shares)), constant)
 
@@ -208,7 +208,7 @@ def radial_unit(d: Dimension | None = None) -> Custom:
 
 
 def _unmoved(on_x, on_y):
-    return trivial(on_x.group)
+    return trivial_rep(on_x.group)
 
 
 class Radial(eqx.Module):

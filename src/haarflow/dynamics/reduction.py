@@ -14,7 +14,7 @@ from haarflow.algebra.reps import Rep
 from haarflow.doors import door
 from haarflow.dynamics.fields import Descend, Field
 from haarflow.errors import Refusal
-from haarflow.learning.folding import refuse_unless_finite
+from haarflow.learning.orbit_samples import refuse_unless_finite
 from haarflow.measures.actions import action_on
 from haarflow.measures.clouds import Cloud
 from haarflow.measures.orbits import Orbits, orbits
@@ -39,7 +39,7 @@ class Reduced:
 
 
 @door
-def reduce(field: Field, cloud: Cloud, on_x: Rep, on_y: Rep) -> Reduced:
+def reduce_by_orbits(field: Field, cloud: Cloud, on_x: Rep, on_y: Rep) -> Reduced:
     """The flow of an orbit-closed cloud over orbit-closed data, with one particle and one sample per orbit.
 
     Exact for schemes that commute with the group: Euler, Heun, Adaptive, momentum. Under `Langevin` it is the flow in
@@ -47,15 +47,16 @@ def reduce(field: Field, cloud: Cloud, on_x: Rep, on_y: Rep) -> Reduced:
     """
     if not isinstance(field, Descend):
         raise Refusal(
-            f"reduce knows the descent of a functional; got a {type(field).__name__}. Write reduce(Descend(risk), ...)."
+            f"reduce_by_orbits knows the descent of a functional; got a {type(field).__name__}. "
+            "Write reduce_by_orbits(Descend(risk), ...)."
         )
-    refuse_unless_cloud("reduce", cloud)
+    refuse_unless_cloud("reduce_by_orbits", cloud)
     refuse_unless_finite(on_x, on_y)
     action = field.functional.action(on_x, on_y)
     if action is None:
         raise Refusal(
-            "reduce moves the particles as a part of the functional says, such as a Risk; got a functional without "
-            "one. Add a Risk."
+            "reduce_by_orbits moves the particles as a part of the functional says, such as a Risk; got a functional "
+            "without one. Add a Risk."
         )
     atoms, weights = np.asarray(cloud.atoms, float), np.asarray(cloud.weights, float)
     slack = 1e-9 if cloud.atoms.dtype == jnp.float64 else 1e-4

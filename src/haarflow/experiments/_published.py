@@ -13,18 +13,18 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from haarflow.algebra.groups import Cyclic
-from haarflow.algebra.reps import natural
+from haarflow.algebra.reps import natural_rep
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
 from haarflow.learning.data import Batch, Data, Sample, Stream, Teacher
 from haarflow.learning.risks import Penalty, Risk
-from haarflow.learning.symmetry import average, close
+from haarflow.learning.symmetry import average, orbit_closure
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.units import Dense, Unit, network
 from haarflow.practice.compare import SCHEMES, FourSchemes, four_schemes
 
-SWAP = natural(Cyclic(2))
+SWAP = natural_rep(Cyclic(2))
 UNIT = Dense(2, 2, "sigmoid")
 ACTION = SWAP.hom(SWAP)
 PROJECTOR = ACTION.fixed_projector()
@@ -105,7 +105,7 @@ def closed_descent(key: PRNGKeyArray, begin: Callable[[Cloud], Cloud], *, steps:
     """
     first, rows = jax.random.split(key)
     plain = Sample(inputs(rows, 10), task("arbitrary", 10).batch(rows)[1])
-    field = Descend(Risk(UNIT, close(plain, SWAP, SWAP), "square") + Penalty(2e-4))
+    field = Descend(Risk(UNIT, orbit_closure(plain, SWAP, SWAP), "square") + Penalty(2e-4))
     start = begin(uniform(0.5 * jax.random.normal(first, (n, UNIT.dim))))
     return flow(field, Euler(), start, key=key, dt=0.5, steps=steps).cloud
 

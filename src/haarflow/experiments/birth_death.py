@@ -10,7 +10,7 @@ import numpy as np
 from haarflow.dynamics.birth_death import BirthDeath
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
-from haarflow.dynamics.oracles import Bowl, gaussian_flow, replicator
+from haarflow.dynamics.oracles import QuadraticEnergy, gaussian_flow, replicator
 from haarflow.dynamics.schemes import Euler, Langevin
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Penalty, Risk
@@ -136,7 +136,7 @@ class BirthDeathDynamics(Experiment):
     def moments(self, key, H, b, A, mean, covariance, rates) -> dict[str, np.ndarray]:
         """Moments at the end of 40 steps, for weights and for birth and death, with what they are compared to."""
         transport, alpha, beta = rates
-        bowl, steps = Bowl(np.array(H), np.array(b), np.array(A)), round(0.8 / self.dt)
+        bowl, steps = QuadraticEnergy(np.array(H), np.array(b), np.array(A)), round(0.8 / self.dt)
         root = np.linalg.cholesky(np.array(covariance))
         normal = generator(key).normal(size=(self.runs, self.particles, 2))
         schemes = {"weights": Langevin(Euler(), beta), "birth–death": BirthDeath(Langevin(Euler(), beta))}

@@ -13,18 +13,18 @@ from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.oracles import (
     QuadraticRisk,
-    frozen_flow,
-    frozen_fluctuation,
     quadratic_flow,
     quadratic_fluctuation,
-    quadratic_sampling,
+    quadratic_monte_carlo,
+    random_feature_flow,
+    random_feature_fluctuation,
 )
 from haarflow.dynamics.schemes import Adaptive, Euler
 from haarflow.learning.risks import Functional, Penalty
 from haarflow.learning.sphere import (
     ReluLimit,
     ReluRisk,
-    known_and_rest,
+    relu_coordinates,
     relu_kernel,
     relu_students,
     relu_teacher,
@@ -130,7 +130,7 @@ class Clt(Experiment):
             "found": np.stack(rows),
             "error": np.stack(errors),
             "stated": factor * np.asarray(stated),
-            "level": np.asarray(quadratic_sampling(jnp.asarray(limit))),
+            "level": np.asarray(quadratic_monte_carlo(jnp.asarray(limit))),
         }
 
     def particles(self, key) -> dict[str, np.ndarray]:
@@ -157,7 +157,7 @@ class Clt(Experiment):
                 rows.append(n * np.mean((ends - limit[None]) ** 2, axis=2))
             found[name] = np.mean(rows, axis=1)
             found[f"{name} error"] = np.std(rows, axis=1) / np.sqrt(self.draws)
-        found["stated"] = np.asarray(frozen_fluctuation(features, ys, ridge=self.ridge))
+        found["stated"] = np.asarray(random_feature_fluctuation(features, ys, ridge=self.ridge))
         return found
 
     @property
@@ -375,7 +375,7 @@ def _moments(starts):
 @jax.jit
 def _trained(features, ys, ridge, shares):
     def train(weights):
-        return frozen_flow(features, ys, times=jnp.asarray(LATE), ridge=ridge, weights=weights)
+        return random_feature_flow(features, ys, times=jnp.asarray(LATE), ridge=ridge, weights=weights)
 
     return jax.vmap(train)(shares)
 
@@ -391,7 +391,7 @@ def _deviations(risk: ReluLimit, frame, atoms, limits):
     own = jax.lax.map(lambda there: jnp.mean(risk.kernel(there, there)), pooled)
 
     def at(here, there):
-        across = risk.kernel(known_and_rest(here, frame), there)
+        across = risk.kernel(relu_coordinates(here, frame), there)
         return jnp.mean(relu_kernel(here, here)) - 2 * jnp.mean(across)
 
     return jax.lax.map(lambda run: jax.lax.map(lambda pair: at(*pair), (run, pooled)), atoms) + own[None]

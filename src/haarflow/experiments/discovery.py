@@ -9,7 +9,7 @@ from pydantic import Field
 
 from haarflow.experiments import _published as published
 from haarflow.practice import escape, trials
-from haarflow.practice.sharing import sharing
+from haarflow.practice.parameter_sharing import sharing
 from haarflow.runs.experiment import (
     Count,
     Experiment,

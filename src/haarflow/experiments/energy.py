@@ -134,7 +134,7 @@ class Energy(Experiment):
         energy = Risk(Dense(2, 1, "tanh"), Sample(xs, ys)) + Penalty(self.tau)
         axis, fine = np.linspace(-4, 4, self.cells), np.linspace(-4, 4, 4 * self.cells - 3)
         best = optimum(energy, _square(axis))
-        settled = limits.settle(energy, best.cloud, merge=1.5 * (axis[1] - axis[0]))
+        settled = limits.polish(energy, best.cloud, merge=1.5 * (axis[1] - axis[0]))
         places = jnp.asarray(_square(fine))
         potential = np.asarray(limits.first_variation(energy, settled, places))
         support = np.asarray(limits.first_variation(energy, settled, settled.atoms))
@@ -236,7 +236,7 @@ def _averages(cloud, waves):
 
 def _rates(cloud, tangent, waves):
     """How fast the weak form says that these averages change."""
-    return jax.vmap(lambda wave: limits.weak_rate(cloud, tangent, lambda theta: _wave(theta, wave)))(waves)
+    return jax.vmap(lambda wave: limits.weak_form_rate(cloud, tangent, lambda theta: _wave(theta, wave)))(waves)
 
 
 def _change(quantity, cloud, tangent):

@@ -15,7 +15,7 @@ from haarflow.learning.data import Sample
 from haarflow.learning.optima import optimum
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.sphere import ReluRisk, relu_distance, relu_split
-from haarflow.measures.clouds import Cloud, stack, uniform
+from haarflow.measures.clouds import Cloud, stack_clouds, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.neurons import Neuron
 from haarflow.runs.experiment import Count, Experiment, Panel, Positive, above, below, stream
@@ -139,7 +139,7 @@ class Generalisation(Experiment):
         starts = [self._start(random, n) for _ in samples]
         fields = [Descend(_objective(sample, penalty)) for sample in samples]
         keys = jax.random.split(key, len(samples))
-        path = flow(fields, Euler(), stack(starts), key=keys, dt=self.dt, steps=self.steps)
+        path = flow(fields, Euler(), stack_clouds(starts), key=keys, dt=self.dt, steps=self.steps)
         return [jax.tree.map(lambda leaf, r=r: leaf[r], path.cloud) for r in range(len(samples))]
 
     @staticmethod

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
-from haarflow.algebra.given import image
-from haarflow.algebra.groups import Dihedral, Icosahedral, Rotations, Signs, SpecialOrthogonal, Symmetric
-from haarflow.algebra.kinds import Group
-from haarflow.algebra.reps import natural
+from haarflow.algebra.base import Group
+from haarflow.algebra.groups import Dihedral, Icosahedral, PlanarRotations, Signs, SpecialOrthogonal, Symmetric
+from haarflow.algebra.reps import natural_rep
+from haarflow.algebra.user_reps import image_rep
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
@@ -35,22 +35,22 @@ FITTED = 16  # below, n rotations of the data are so few that every n trains ano
 
 def finite_cases() -> dict[str, Case]:
     """The finite groups under test."""
-    turn, square, three, five, signs = Rotations(4), Dihedral(4), Symmetric(3), Symmetric(5), Signs(3)
+    turn, square, three, five, signs = PlanarRotations(4), Dihedral(4), Symmetric(3), Symmetric(5), Signs(3)
     return {
-        "C4": case(turn, Gate(2), on_y=natural(turn)),
-        "D4": case(square, Gate(2), on_y=natural(square)),
-        "S3": case(three, Dense(3, 3, "sigmoid"), on_y=natural(three)),
-        "S5": case(five, Dense(5, 5, "tanh"), on_y=natural(five)),
-        "signs": case(signs, Dense(3, 3, "tanh"), on_y=natural(signs)),
-        "image turns": case(turn, Perceptron(16, 1, "tanh"), on_x=image(turn, 4, 4)),
+        "C4": case(turn, Gate(2), on_y=natural_rep(turn)),
+        "D4": case(square, Gate(2), on_y=natural_rep(square)),
+        "S3": case(three, Dense(3, 3, "sigmoid"), on_y=natural_rep(three)),
+        "S5": case(five, Dense(5, 5, "tanh"), on_y=natural_rep(five)),
+        "signs": case(signs, Dense(3, 3, "tanh"), on_y=natural_rep(signs)),
+        "image turns": case(turn, Perceptron(16, 1, "tanh"), on_x=image_rep(turn, 4, 4)),
     }
 
 
 def infinite_case(name: str, unit: Unit, turns: int) -> Case:
     """SO(2) by its equispaced rotations, SO(3) by the rotations of the icosahedron: subgroups that average exactly."""
     group: Group = SpecialOrthogonal(SPACES[name])
-    elements = Rotations(turns).elements() if SPACES[name] == 2 else Icosahedral().elements()
-    on_y = natural(group) if unit.outputs == group.dim else None
+    elements = PlanarRotations(turns).elements() if SPACES[name] == 2 else Icosahedral().elements()
+    on_y = natural_rep(group) if unit.outputs == group.dim else None
     return case(group, unit, on_y=on_y, elements=elements)
 
 
@@ -166,7 +166,7 @@ class Groups(Experiment):
             draw = generator(key)
             cloud = uniform(draw.normal(size=(self.atoms, unit.dim)))
             xs = jnp.asarray(draw.normal(size=(self.samples, 2)))
-            many = Rotations(512).elements()
+            many = PlanarRotations(512).elements()
             out = many if unit.outputs == 2 else np.ones((512, 1, 1))
             values = np.asarray(_averages(unit, cloud, xs, many, out))
             exact = values.mean(0)
@@ -176,20 +176,20 @@ class Groups(Experiment):
     def circle_distances(self, key) -> dict[str, np.ndarray]:
         """Trained clouds closed under n rotations: the certified distance to SO(2)-invariance, and a finer orbit."""
         group, unit = SpecialOrthogonal(2), Gate(2)
-        on = natural(group)
+        on = natural_rep(group)
         action = unit.action(on, on)
         draw = generator(key)
         atoms = 0.7 * draw.normal(size=(3, unit.dim))
         xs, ys = draw.normal(size=(2, self.samples, 2))
         found = {"certificate": [], "finer": [], "slack": [], "pairing": []}
         for n in self.circle:
-            elements = Rotations(n).elements()
+            elements = PlanarRotations(n).elements()
             data = Sample(training.moved(elements, xs), training.moved(elements, ys))
             field = Descend(Risk(unit, data) + Penalty(1e-3))
             start = uniform(atoms).orbit(action, elements=elements)
             cloud = flow(field, Euler(), start, key=key, dt=0.1, steps=self.steps).cloud
             task = training.unit_task(unit, on, on, elements)
-            finer = uniform(cloud.atoms[:3]).orbit(action, elements=Rotations(8 * n).elements())
+            finer = uniform(cloud.atoms[:3]).orbit(action, elements=PlanarRotations(8 * n).elements())
             found["pairing"].append(training.pairing(task, cloud))
             found["certificate"].append(circle_correction(cloud, action, n))
             found["slack"].append(circle_correction(finer, action, 8 * n))

@@ -6,10 +6,10 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from haarflow.algebra.given import image
-from haarflow.algebra.groups import Cyclic, Dihedral, Hyperoctahedral, Rotations, Signs, Symmetric
+from haarflow.algebra.groups import Cyclic, Dihedral, Hyperoctahedral, PlanarRotations, Signs, Symmetric
 from haarflow.algebra.products import Product
-from haarflow.algebra.reps import natural, trivial
+from haarflow.algebra.reps import natural_rep, trivial_rep
+from haarflow.algebra.user_reps import image_rep
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import uniform
@@ -23,18 +23,18 @@ BOUND = 1e-12
 
 def cases() -> dict[str, Case]:
     """The groups under test, by the name the report shows."""
-    swap, turn, three, signs = Cyclic(2), Rotations(4), Symmetric(3), Signs(3)
+    swap, turn, three, signs = Cyclic(2), PlanarRotations(4), Symmetric(3), Signs(3)
     square, cube, pair = Dihedral(4), Hyperoctahedral(2), Product(Cyclic(3), Signs(2))
     return {
-        "C2 swap": case(swap, Dense(2, 2, "sigmoid"), on_y=natural(swap)),
-        "C4 turns": case(turn, Perceptron(2, 2, "tanh"), on_y=natural(turn)),
-        "C6 shifts": case(Cyclic(6), Dense(6, 6, "softplus"), on_y=natural(Cyclic(6))),
-        "S3": case(three, Dense(3, 3, "sigmoid"), on_y=natural(three)),
+        "C2 swap": case(swap, Dense(2, 2, "sigmoid"), on_y=natural_rep(swap)),
+        "C4 turns": case(turn, Perceptron(2, 2, "tanh"), on_y=natural_rep(turn)),
+        "C6 shifts": case(Cyclic(6), Dense(6, 6, "softplus"), on_y=natural_rep(Cyclic(6))),
+        "S3": case(three, Dense(3, 3, "sigmoid"), on_y=natural_rep(three)),
         "S5": case(Symmetric(5), Perceptron(5, 1, "relu")),
-        "signs": case(signs, Dense(3, 3, "tanh"), on_y=natural(signs)),
-        "D4 on 4×4 images": case(square, Perceptron(16, 1, "erf"), on_x=image(square, 4, 4)),
-        "B2": case(cube, TwoLayer(2, 3, 2, "cos"), on_y=natural(cube)),
-        "C3 × signs": case(pair, Perceptron(5, 5, "tanh"), on_y=natural(pair)),
+        "signs": case(signs, Dense(3, 3, "tanh"), on_y=natural_rep(signs)),
+        "D4 on 4×4 images": case(square, Perceptron(16, 1, "erf"), on_x=image_rep(square, 4, 4)),
+        "B2": case(cube, TwoLayer(2, 3, 2, "cos"), on_y=natural_rep(cube)),
+        "C3 × signs": case(pair, Perceptron(5, 5, "tanh"), on_y=natural_rep(pair)),
     }
 
 
@@ -78,7 +78,7 @@ class Identities(Experiment):
         """Proposition 4 on the line: signs act on tanh(xz + 1), and the only SI law is the atom at zero."""
         group = Signs(1)
         unit = Custom(lambda theta, x: jnp.tanh(theta * x + 1), 1, 1, 1, lambda on_x, on_y: on_x)
-        action = unit.action(natural(group), trivial(group))
+        action = unit.action(natural_rep(group), trivial_rep(group))
         xs = np.array([[-1.0], [1.0]])
         risk = eqx.filter_jit(Risk(unit, Sample(xs, np.full((2, 1), np.tanh(2) / 2)), "square"))
         return {

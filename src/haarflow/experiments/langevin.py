@@ -14,7 +14,7 @@ from haarflow.experiments import _problems as problems
 from haarflow.experiments._problems import INPUTS, MOMENTS, TARGETS, UNIT
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Penalty, Risk
-from haarflow.measures.clouds import stack, uniform
+from haarflow.measures.clouds import stack_clouds, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.units import network
 from haarflow.runs.experiment import (
@@ -119,7 +119,7 @@ class Langevin(Experiment):
         """`E|f_N(t) − f(t)|²` at the inputs, repetition by repetition."""
         keys = jax.random.split(jax.random.fold_in(key, n), self.repetitions)
         draws = START[0] + START[1] * generator(key).normal(size=(self.repetitions, n, 1))
-        xs, starts = jnp.asarray(INPUTS), stack([uniform(start) for start in draws])
+        xs, starts = jnp.asarray(INPUTS), stack_clouds([uniform(start) for start in draws])
         path, options = self._train(starts, keys, 2 * self.dt, lambda cloud: network(UNIT, cloud, xs)[:, 0])
         grid = self.grid()
         limit = fokker_planck(self.energy(), grid, grid.normal(*START), temperature=self.temperature, **options)

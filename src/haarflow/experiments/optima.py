@@ -8,17 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
-from haarflow.algebra.given import regular
-from haarflow.algebra.groups import Cyclic, Rotations, Signs, Symmetric
-from haarflow.algebra.reps import Rep, natural, trivial
+from haarflow.algebra.groups import Cyclic, PlanarRotations, Signs, Symmetric
+from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
+from haarflow.algebra.user_reps import regular_rep
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
 from haarflow.learning.data import Sample
 from haarflow.learning.optima import optimum
 from haarflow.learning.risks import Penalty, Risk
-from haarflow.learning.symmetry import average, close, symmetrise
-from haarflow.measures.clouds import Cloud, stack, uniform
+from haarflow.learning.symmetry import average, orbit_closure, symmetrise
+from haarflow.measures.clouds import Cloud, stack_clouds, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.neurons import permuted_hidden
 from haarflow.models.units import Custom, Dense, Perceptron, Unit, network
@@ -35,11 +35,11 @@ DISC = 1 / 12  # Var|X|² for X uniform on the unit disc: the best SI risk of th
 
 def cases() -> dict[str, Case]:
     """Groups and units whose programs are solved."""
-    swap, turn, three = Cyclic(2), Rotations(4), Symmetric(3)
+    swap, turn, three = Cyclic(2), PlanarRotations(4), Symmetric(3)
     return {
-        "C2 swap": case(swap, Dense(2, 2, "sigmoid"), on_y=natural(swap)),
-        "C4 turns": case(turn, Perceptron(2, 2, "tanh"), on_y=natural(turn)),
-        "S3": case(three, Dense(3, 3, "tanh"), on_y=natural(three)),
+        "C2 swap": case(swap, Dense(2, 2, "sigmoid"), on_y=natural_rep(swap)),
+        "C4 turns": case(turn, Perceptron(2, 2, "tanh"), on_y=natural_rep(turn)),
+        "S3": case(three, Dense(3, 3, "tanh"), on_y=natural_rep(three)),
     }
 
 
@@ -99,7 +99,7 @@ class Optima(Experiment):
 
         xs = 2 * draw.normal(size=(self.samples, unit.inputs))
         plain = Sample(xs, target(jnp.asarray(xs)))
-        closed = close(plain, on_x, on_y)
+        closed = orbit_closure(plain, on_x, on_y)
         found = [
             {
                 "free": optimum(Risk(unit, plain) + Penalty(tau), atoms),
@@ -128,10 +128,10 @@ class Optima(Experiment):
         """Proposition 4 on the line: the programs, and the flows from the atom at zero and from {±0.3}."""
         group = Signs(1)
         unit = Custom(lambda theta, x: jnp.tanh(theta * x + 1), 1, 1, 1, lambda on_x, on_y: on_x)
-        action = unit.action(natural(group), trivial(group))
+        action = unit.action(natural_rep(group), trivial_rep(group))
         risk = Risk(unit, Sample(np.array([[-1.0], [1.0]]), np.full((2, 1), np.tanh(2) / 2)), "square")
         grid = np.linspace(-2, 2, 81)[:, None]
-        starts = stack([uniform(np.array([[0.0], [0.0]])), uniform(np.array([[-0.3], [0.3]]))])
+        starts = stack_clouds([uniform(np.array([[0.0], [0.0]])), uniform(np.array([[-0.3], [0.3]]))])
         probes = {"atoms": lambda cloud: cloud.atoms[:, 0], "risk": risk}
         keys = jnp.stack([key, key])
         path = flow(
@@ -147,19 +147,19 @@ class Optima(Experiment):
 
     def plane(self, key) -> dict[str, np.ndarray]:
         """Proposition 4 in the plane: X uniform on the disc, |X|² at the midpoints of equal slices of [0, 1]."""
-        group = Rotations(4)
+        group = PlanarRotations(4)
         unit = Custom(
             lambda theta, x: jnp.square(theta[:2] @ x)[None] + theta[2:],
             3,
             2,
             1,
-            lambda on_x, on_y: on_x + trivial(on_x.group),
+            lambda on_x, on_y: on_x + trivial_rep(on_x.group),
         )
-        action = unit.action(natural(group), trivial(group))
+        action = unit.action(natural_rep(group), trivial_rep(group))
         squares = (np.arange(self.rings) + 0.5) / self.rings
         angles = 2 * np.pi * generator(key).uniform(size=self.rings)
         rays = np.sqrt(squares)[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-        data = close(Sample(rays, squares[:, None]), natural(group), trivial(group))
+        data = orbit_closure(Sample(rays, squares[:, None]), natural_rep(group), trivial_rep(group))
         risk = Risk(unit, data, "square")
         basis = action.fixed_basis()
         constants = np.linspace(-1, 2, 7)[:, None] * basis.T
@@ -176,9 +176,9 @@ class Optima(Experiment):
 
     def universal(self, key, which: str) -> dict[str, np.ndarray]:
         """Proposition 5: the SI optimum over ever more fixed atoms, on the sample and on fresh inputs."""
-        group, draw = Rotations(4), generator(key)
-        unit = permuted_hidden(regular(group), 2) if which == "two-layer" else Perceptron(2, 1, "tanh")
-        basis = unit.action(natural(group), trivial(group)).fixed_basis()
+        group, draw = PlanarRotations(4), generator(key)
+        unit = permuted_hidden(regular_rep(group), 2) if which == "two-layer" else Perceptron(2, 1, "tanh")
+        basis = unit.action(natural_rep(group), trivial_rep(group)).fixed_basis()
         gaps = np.zeros((2, self.repetitions, len(self.fixed)))
         for r in range(self.repetitions):
             inputs = 2 * draw.uniform(-1, 1, size=(2, self.inputs, 2))

@@ -118,7 +118,7 @@ class Propagation(Experiment):
         return {
             "by_width": named(np.array(distances), "M", "run", "measure", M=self.widths, measure=BY_WIDTH),
             "squares": named(np.array(squares), "M", "run", "time", M=self.widths, time=times),
-            "level": named(oracles.quadratic_sampling(law), "time", time=times),
+            "level": named(oracles.quadratic_monte_carlo(law), "time", time=times),
             "corners": named(np.array(corners), "cloud", "particle", "theta", cloud=("drawn", "flowed", "sampled")),
             "way": named(ways[-1], "row", "column"),
         }

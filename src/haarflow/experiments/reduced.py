@@ -20,7 +20,7 @@ from haarflow.experiments import _reduced as panels
 from haarflow.learning.data import Sample, Teacher, TwoGaussians
 from haarflow.learning.optima import optimum
 from haarflow.learning.risks import Penalty, Risk
-from haarflow.learning.sphere import ReluRisk, known_and_rest, one_neuron, unit_vectors
+from haarflow.learning.sphere import ReluRisk, one_neuron, relu_coordinates, unit_vectors
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.neurons import Neuron
@@ -393,7 +393,7 @@ class FirstLaw(eqx.Module):
 
     def __call__(self, cloud: Cloud) -> Float[Array, "n 3"]:
         """The particles in three numbers."""
-        return known_and_rest(cloud.atoms, jnp.eye(self.d)[:, :1])
+        return relu_coordinates(cloud.atoms, jnp.eye(self.d)[:, :1])
 
 
 def _starts(draw: np.random.Generator, shape: tuple[int, ...], d: int) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from haarflow.algebra.groups import Symmetric
-from haarflow.algebra.reps import natural
+from haarflow.algebra.reps import natural_rep
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
@@ -31,7 +31,7 @@ from haarflow.runs.statistics import slope
 BOUND = 1e-12
 MODELS = ("two-layer, hidden still", "two-layer, hidden permuted", "residual")
 SHALLOW = MODELS[:2]
-ON = natural(Symmetric(3))
+ON = natural_rep(Symmetric(3))
 KEPT = ("WI clouds make equivariant networks", "Prop 2: R^DA(mu) = mean_g R(M_g # mu)", "Thm 4: DA and FA pull alike")
 LINEAR = ("Prop 1: Q f_mu = f_(mu^G)", "Prop 2: R^FA(mu) = R(mu^G)")
 

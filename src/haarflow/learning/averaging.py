@@ -4,7 +4,7 @@ from typing import Any
 
 from haarflow.algebra.acting import Action
 from haarflow.algebra.groups import Symmetric
-from haarflow.algebra.reps import Rep, natural
+from haarflow.algebra.reps import Rep, natural_rep
 from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.learning.symmetry import actions, average, folded, moved, same_elements
@@ -57,7 +57,7 @@ class AveragedNetwork(Network):
 
     @classmethod
     def examples(cls):
-        on = natural(Symmetric(3))
+        on = natural_rep(Symmetric(3))
         return [(average_network(Residual((Dense(3, 3, "tanh"), Dense(3, 3, "sigmoid"))), on, on), on, on)]
 
 
@@ -66,7 +66,8 @@ def _refuse_unless_moved(name: str, size: int, what: str, shape: tuple):
         raise Refusal(
             f"An averaged network needs representations of the sizes of its inputs and outputs; got {name} of size "
             f"{size} and {what} of {f'size {shape[1]}' if len(shape) == 2 else f'shape {shape}'}. "
-            f"For {what} that stay write {name}=trivial(group, {shape[-1] if shape else 1}), and one of them in a row."
+            f"For {what} that stay write {name}=trivial_rep(group, {shape[-1] if shape else 1}), and one of them in a "
+            "row."
         )
 
 

@@ -31,7 +31,7 @@ class Functional(eqx.Module):
     """A number for each cloud. Autodiff gives every member its variation; a member may know a faster way.
 
     A member may also answer `quadratic_form`, for `optimum`, and `action`, `folded` and `by_orbits`, for `fold` and
-    `reduce`; where it does not, these say so.
+    `reduce_by_orbits`; where it does not, these say so.
     """
 
     instead: ClassVar[str] = "Write Risk(unit, data), for example."

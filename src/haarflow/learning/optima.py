@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from haarflow.algebra import fixed
+from haarflow.algebra import fixed_space
 from haarflow.algebra.reps import Rep
 from haarflow.algebra.tables import match
 from haarflow.doors import door
@@ -86,7 +86,7 @@ def orbit_labels(rep: Rep, atoms: Float[np.ndarray, "n p"]) -> Int[np.ndarray, "
             f"Invariant weights need atoms that {rep} maps to each other, each atom once; got {len(atoms)} atoms "
             "that it does not. Close the grid: np.unique(cloud.orbit(rep).atoms.round(9), axis=0)."
         )
-    return fixed.orbits(table, np.ones(table.shape))[0]
+    return fixed_space.orbits(table, np.ones(table.shape))[0]
 
 
 def _doubled(tree: T) -> T:

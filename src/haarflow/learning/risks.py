@@ -170,7 +170,8 @@ class Risk(Functional):
         if not self.network.proves_equivariant(on_x, on_y):
             raise Refusal(
                 f"One sample stands for its orbit where the network is equivariant; got a plain {self.network.title}. "
-                "Write average(unit, on_x, on_y), or reduce(field, cloud, on_x, on_y) for an orbit-closed cloud."
+                "Write average(unit, on_x, on_y), or reduce_by_orbits(field, cloud, on_x, on_y) for an orbit-closed "
+                "cloud."
             )
         return self._on_one_per_orbit(self.network, on_x, on_y)
 

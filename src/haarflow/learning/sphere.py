@@ -178,7 +178,7 @@ class ReluLimit(Functional):
                 f"{teacher.p - 1} directions in R^{d}. Write a larger d, or ReluRisk(teacher)."
             )
         self.teacher = Cloud(jnp.pad(teacher.atoms, ((0, 0), (0, 1))), teacher.weights)
-        self.cosines, self.masses = (jnp.asarray(part) for part in angle_quadrature(rest, nodes))
+        self.cosines, self.masses = (jnp.asarray(part) for part in gegenbauer_rule(rest, nodes))
 
     @property
     def dim(self):
@@ -229,7 +229,7 @@ class ReluLimit(Functional):
 
 
 @door
-def known_and_rest(
+def relu_coordinates(
     atoms: Float[Array, "*n p"] | Float[np.ndarray, "*n p"], frame: Float[Array, "d k"] | Float[np.ndarray, "d k"]
 ) -> Float[Array, "*n q"]:
     """Particles (a, w) as (a, s, r): w along the k columns of an orthonormal frame, and the length of the rest."""
@@ -248,7 +248,7 @@ def known_and_rest(
 
 
 @door
-def angle_quadrature(
+def gegenbauer_rule(
     dim: Annotated[int, Least(2)], nodes: Nodes
 ) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, " q"]]:
     """Nodes and shares of the cosine between two uniform directions of R^dim: `∝ (1 − ξ²)^{(dim − 3)/2}`."""

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.algebra.acting import Action, as_action, in_jax
 from haarflow.algebra.groups import Cyclic
-from haarflow.algebra.reps import Rep, natural, one_group, trivial
+from haarflow.algebra.reps import Rep, natural_rep, one_group, trivial_rep
 from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.fast import blocks
@@ -55,7 +55,7 @@ class Augmented(Data):
                 f"The labels of a Sample become those of the loss, in R^{c}, before they are moved; got an action on "
                 f"R^{self.on_y.dim} that moves them. Write labels (m, {c}) and on_y of size {c}."
             )
-        still = trivial(self.on_x.group, c)
+        still = trivial_rep(self.on_x.group, c)
         actions = None if self.actions is None else (self.actions[0], still.acting(self.actions[0]))
         return Augmented(data, self.on_x, still, actions)
 
@@ -67,7 +67,7 @@ class Augmented(Data):
 
     @classmethod
     def examples(cls):
-        plain, (on_x, on_y) = Sample.examples()[1], (natural(Cyclic(2)), trivial(Cyclic(2)))
+        plain, (on_x, on_y) = Sample.examples()[1], (natural_rep(Cyclic(2)), trivial_rep(Cyclic(2)))
         return [augment(plain, on_x, on_y), augment(plain, on_x, on_y, exact=True)]
 
 
@@ -93,7 +93,7 @@ def augment(data: Data, on_x: Rep, on_y: Rep, *, exact: bool = False, elements=N
     A group may have any number of elements: nothing is listed, and coordinates that are permuted are gathered, so that
     128 images of 28 × 28 × 3 need a few megabytes beyond the batch. `exact` makes a batch |G| times as large.
 
-        shown = augment(Sample(images, labels, size=128), image("dihedral", 28, 28, 3), trivial(Dihedral(4), 10))
+        shown = augment(Sample(images, labels, size=128), image("dihedral", 28, 28, 3), trivial_rep(Dihedral(4), 10))
     """
     one_group("augment", on_x, on_y)
     _refuse_unless_acting("augment", data, on_x, on_y)
@@ -130,15 +130,15 @@ def _refuse_unless_acting(owner: str, data: Data, on_x: Rep, on_y: Rep):
     if (on_x.dim, on_y.dim) != (d, c):
         raise Refusal(
             f"{owner} moves inputs in R^{d} and labels in R^{c} by representations of those sizes; got on_x of size "
-            f"{on_x.dim} and on_y of size {on_y.dim}. For labels that stay write on_y=trivial(group, {c})."
+            f"{on_x.dim} and on_y of size {on_y.dim}. For labels that stay write on_y=trivial_rep(group, {c})."
         )
 
 
 @door
-def close(sample: Sample, on_x: Rep, on_y: Rep, *, elements=None) -> Sample:
+def orbit_closure(sample: Sample, on_x: Rep, on_y: Rep, *, elements=None) -> Sample:
     """The orbit-closed data set: every pair and all its images, under the group or under given `elements` of it."""
-    into, out = actions("close", on_x, on_y, elements)
-    _refuse_unless_acting("close", sample, on_x, on_y)
+    into, out = actions("orbit_closure", on_x, on_y, elements)
+    _refuse_unless_acting("orbit_closure", sample, on_x, on_y)
     refuse_unless_affordable(
         f"The orbits of {len(sample.xs)} samples under {len(into)} elements",
         float(len(into) * (sample.xs.nbytes + sample.ys.nbytes)),
@@ -186,7 +186,7 @@ class Averaged(Wrapped):
 
     @classmethod
     def examples(cls):
-        swap = natural(Cyclic(2))
+        swap = natural_rep(Cyclic(2))
         return [average(Dense(2, 2), swap, swap)]
 
 

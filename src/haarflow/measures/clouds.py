@@ -23,7 +23,7 @@ class Cloud(eqx.Module):
     """The law Σ w_i δ(z_i): n atoms in R^p, and n weights that are non-negative and sum to one.
 
     The weights take the precision of the atoms, float32 or float64. A stack of clouds of the same shape is a Cloud
-    whose arrays have leading axes; see `stack`.
+    whose arrays have leading axes; see `stack_clouds`.
     """
 
     atoms: Float[Array, "*stack n p"]
@@ -126,12 +126,12 @@ def uniform(atoms: Array | np.ndarray | Sequence) -> Cloud:
 
 
 @door
-def stack(clouds: Sequence[Cloud]) -> Cloud:
+def stack_clouds(clouds: Sequence[Cloud]) -> Cloud:
     """Clouds of one shape side by side, as one Cloud with a leading axis (for `vmap` and for `flow`)."""
     shapes = sorted({cloud.atoms.shape for cloud in clouds})
     if len(shapes) != 1:
         raise Refusal(
-            f"stack takes at least one cloud, all with atoms of the same shape; got shapes {shapes}. "
+            f"stack_clouds takes at least one cloud, all with atoms of the same shape; got shapes {shapes}. "
             "Bring them to n atoms with `cloud.resample(key, n)`."
         )
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *clouds)

@@ -114,14 +114,14 @@ def _apart(given: Pair, means, reg: float, budget: Budget) -> float:
     x, y, a, b = given.x - means[0], given.y - means[1], given.a, given.b
     size = 2 * float(np.max(np.sum(x**2, axis=1)) + np.max(np.sum(y**2, axis=1)))
     slack = 1e-14 * min(reg, size)
-    f, g = balance(product(x, a, y, b, reg, budget), size, slack)
-    p, q = (mirror(product(z, w, z, w, reg, budget), slack) for z, w in ((x, a), (y, b)))
+    f, g = balance(direct_product(x, a, y, b, reg, budget), size, slack)
+    p, q = (mirror(direct_product(z, w, z, w, reg, budget), slack) for z, w in ((x, a), (y, b)))
     return float(a @ (f - p) + b @ (g - q))
 
 
 def _displaced(x, moves, mass, reg: float, budget: Budget) -> float:
     """The divergence of x and x + moves, both with these masses, from what the moves change in the costs."""
-    own = product(x, mass, x, mass, reg, budget)
+    own = direct_product(x, mass, x, mass, reg, budget)
     squares, along = np.sum(moves**2, axis=1), np.sum(x * moves, axis=1)
     slack = 1e-12 * float(mass @ squares)
     known = plan_problem(own, mirror(own, 1e-14 * reg))
@@ -138,7 +138,7 @@ def _displaced(x, moves, mass, reg: float, budget: Budget) -> float:
     return float(known.a @ (u + w - s))
 
 
-def product(x, a, y, b, reg: float, budget: Budget) -> Problem:
+def direct_product(x, a, y, b, reg: float, budget: Budget) -> Problem:
     """Transport of one sample to another, told from their product: the costs are |x − y|²."""
     sizes, logs = (np.sum(x**2, axis=1), np.sum(y**2, axis=1)), (np.log(a), np.log(b))
 

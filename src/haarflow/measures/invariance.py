@@ -14,7 +14,7 @@ from haarflow.algebra.reps import Rep
 from haarflow.doors import Count, Natural, Positive, door
 from haarflow.errors import Refusal
 from haarflow.measures.actions import Elements, action_on, projection_on
-from haarflow.measures.brackets import Bounds, bracket, lower_bounds, refuse_long_bounds, scale, upper_bounds
+from haarflow.measures.bounds import Bounds, bracket, lower_bounds, refuse_long_bounds, scale, upper_bounds
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.costs import FEWER, refuse_hours, refuse_orbit
 from haarflow.measures.couplings import Coupling, nearest, searchable

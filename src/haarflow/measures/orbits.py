@@ -69,12 +69,14 @@ def _check_masses(owner: str, masses: np.ndarray, orbit: np.ndarray) -> None:
         worst = int(np.argmax(gaps))
         raise Refusal(
             f"{owner} that is closed under a group weighs the same everywhere on an orbit; got {masses[worst]:g} where "
-            f"the orbit's mean is {mean[worst]:g}. Close it with `cloud.orbit(rep)` or `close(sample, on_x, on_y)`."
+            f"the orbit's mean is {mean[worst]:g}. Close it with `cloud.orbit(rep)` or "
+            "`orbit_closure(sample, on_x, on_y)`."
         )
 
 
 def _refuse_open(owner: str, gap: float, point: int) -> None:
     raise Refusal(
         f"{owner} that is closed under a group contains every image of its points; got an image of point {point} that "
-        f"is {gap:.2g} from the nearest. Close it with `cloud.orbit(rep)` or `close(sample, on_x, on_y)`."
+        f"is {gap:.2g} from the nearest. Close it with `cloud.orbit(rep)` or "
+        "`orbit_closure(sample, on_x, on_y)`."
     )

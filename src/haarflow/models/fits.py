@@ -65,7 +65,7 @@ def refuse_unless_acting(unit: Any, on_x: Rep, on_y: Rep):
         raise Refusal(
             f"A {unit.title} from R^{unit.inputs} to R^{unit.outputs} needs representations of those "
             f"sizes; got on_x of size {on_x.dim} and on_y of size {on_y.dim}. "
-            f"For an invariant output write on_y=trivial(group, {unit.outputs})."
+            f"For an invariant output write on_y=trivial_rep(group, {unit.outputs})."
         )
 
 

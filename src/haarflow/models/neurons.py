@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from haarflow.algebra.reps import Rep, trivial
+from haarflow.algebra.reps import Rep, trivial_rep
 from haarflow.doors import Count, door
 from haarflow.models.activations import activation
 from haarflow.models.units import Custom, TwoLayer, Unit
@@ -61,7 +61,7 @@ class Gate(Unit):
         return z @ x * jnp.tanh(x @ a @ x + b)
 
     def joint(self, on_x, on_y):
-        return on_x.hom(on_y) + on_x.hom(on_x) + trivial(on_x.group)
+        return on_x.hom(on_y) + on_x.hom(on_x) + trivial_rep(on_x.group)
 
     @classmethod
     def examples(cls):

@@ -7,7 +7,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from haarflow.algebra.groups import Symmetric
-from haarflow.algebra.reps import Rep, natural, trivial
+from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
 from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
@@ -82,8 +82,8 @@ class Residual(Network):
 
     @classmethod
     def examples(cls):
-        on = natural(Symmetric(3))
+        on = natural_rep(Symmetric(3))
         return [
             (cls((Dense(3, 3, "tanh"), Dense(3, 3, "softplus"), Dense(3, 3, "sigmoid"))), on, on),
-            (cls((Dense(3, 3, "tanh"), Perceptron(3, 2, "tanh"))), on, trivial(on.group, 2)),
+            (cls((Dense(3, 3, "tanh"), Perceptron(3, 2, "tanh"))), on, trivial_rep(on.group, 2)),
         ]

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from haarflow.algebra.groups import Cyclic, Signs
-from haarflow.algebra.reps import Rep, natural, trivial
+from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
 from haarflow.doors import Count, PositiveLeaf, door
 from haarflow.errors import Refusal
 from haarflow.fast import blocks, tuning
@@ -169,10 +169,10 @@ class Mean(Network):
 
     @classmethod
     def examples(cls):
-        shift, flips = natural(Cyclic(3)), natural(Signs(2))
+        shift, flips = natural_rep(Cyclic(3)), natural_rep(Signs(2))
         return [
             (cls(Dense(3, 3, "sigmoid")), shift, shift),
-            (cls(Perceptron(3, 2, "tanh")), shift, trivial(shift.group, 2)),
+            (cls(Perceptron(3, 2, "tanh")), shift, trivial_rep(shift.group, 2)),
             (cls(Perceptron(2, 2, "softplus")), flips, flips),
         ]
 
@@ -261,7 +261,7 @@ class Perceptron(Unit):
         )
 
     def joint(self, on_x, on_y):
-        return on_y + on_x + trivial(on_x.group)
+        return on_y + on_x + trivial_rep(on_x.group)
 
     @classmethod
     def examples(cls):
@@ -305,7 +305,7 @@ class TwoLayer(Unit):
 
     def joint(self, on_x, on_y):
         h = self.hidden
-        still = trivial(on_x.group, h)
+        still = trivial_rep(on_x.group, h)
         return on_y * still + on_x * still + still
 
     @classmethod

@@ -1,1 +1,10 @@
-"""What people call."""
+"""What people call: the four schemes side by side, checks of a unit under a group, and the symmetry in data."""
+
+from haarflow.practice.compare import four_schemes as four_schemes
+from haarflow.practice.discover import Discovery as Discovery
+from haarflow.practice.parameter_sharing import Sharing as Sharing
+from haarflow.practice.parameter_sharing import SignedPermutation as SignedPermutation
+from haarflow.practice.parameter_sharing import sharing as sharing
+from haarflow.practice.parameter_sharing import symmetries as symmetries
+from haarflow.practice.testing import check_identities as check_identities
+from haarflow.practice.training import check_training as check_training

@@ -61,7 +61,7 @@ def four_schemes(
     `exact` augments by the whole group at every step, otherwise by one random element per sample. Infinite groups need
     `elements` (m, d, d), a finite subgroup that stands for them. The fields go to one flow:
 
-        four = hf.four_schemes(hf.Dense(2, 2), data, swap, swap, penalty=1e-3)
+        four = hf.practice.four_schemes(hf.Dense(2, 2), data, swap, swap, penalty=1e-3)
         paths = hf.flow(four.fields, four.steppers(1e-6), four.starts(cloud), key=key, dt=0.1, steps=100)
     """
     cost = Penalty(penalty)

@@ -20,8 +20,8 @@ from haarflow.dynamics.schemes import Euler, Langevin, Scheme
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 from haarflow.practice.escape import Training, escape, excess, pull
-from haarflow.practice.plans import REPLICATES, Known, Plan, refuse_unless_searchable
-from haarflow.practice.sharing import Sharing, Symmetry, sharing, symmetries
+from haarflow.practice.parameter_sharing import Sharing, SignedPermutation, sharing, symmetries
+from haarflow.practice.search import REPLICATES, Known, Plan, refuse_unless_searchable
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class Discovery:
 
     def symmetries(
         self, *, shape: tuple[int, int] | None = None, tolerance: float = 0.3, limit: int = 5000
-    ) -> list[Symmetry]:
+    ) -> list[SignedPermutation]:
         """The signed permutations of outputs and inputs that fix the subspace, for matrices of that shape."""
         return symmetries(self.basis, shape=shape, tolerance=tolerance, limit=limit)
 

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from haarflow.algebra.kinds import Group
-from haarflow.algebra.reps import Rep, natural, trivial
+from haarflow.algebra.base import Group
+from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
 from haarflow.doors import Count, door
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
@@ -49,8 +49,8 @@ def case(
     elements: np.ndarray | None = None,
 ) -> Case:
     """A case whose inputs are moved naturally, and whose outputs stay, unless told otherwise."""
-    on_x = natural(group) if on_x is None else on_x
-    return Case(on_x, trivial(group, unit.outputs) if on_y is None else on_y, unit, elements)
+    on_x = natural_rep(group) if on_x is None else on_x
+    return Case(on_x, trivial_rep(group, unit.outputs) if on_y is None else on_y, unit, elements)
 
 
 @door
@@ -67,7 +67,7 @@ def check_identities(
 ) -> dict[str, float]:
     """How far each exact identity of a unit under a group fails, by its name; `fault` plants a mistake to see it fail.
 
-    `hf.check_identities(key, hf.Dense(2, 2), swap, swap)` has eleven numbers near 1e-16.
+    `hf.practice.check_identities(key, hf.Dense(2, 2), swap, swap)` has eleven numbers near 1e-16.
     """
     action, into, out = unit.action(on_x, on_y), matrices(on_x, elements), matrices(on_y, elements)
     rows = float(atoms * unit.dim + samples * (unit.inputs + unit.outputs)) * len(into)
@@ -76,7 +76,7 @@ def check_identities(
     weights = draw.exponential(size=atoms)
     cloud = Cloud(draw.normal(size=(atoms, unit.dim)), weights / weights.sum())
     xs, ys = draw.normal(size=(samples, unit.inputs)), draw.normal(size=(samples, unit.outputs))
-    one_sided = unit.joint(on_x, trivial(on_x.group, unit.outputs)) if fault == "one-sided action" else action
+    one_sided = unit.joint(on_x, trivial_rep(on_x.group, unit.outputs)) if fault == "one-sided action" else action
     images = matrices(one_sided, elements)
     closed = moved(into, xs), moved(out, ys)
     if fault == "unclosed data":

@@ -13,13 +13,13 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from haarflow.algebra.generated import Matrices
-from haarflow.algebra.given import image
-from haarflow.algebra.groups import Cyclic, Dihedral, Rotations, Symmetric
-from haarflow.algebra.reps import Rep, natural, trivial
+from haarflow.algebra.groups import Cyclic, Dihedral, PlanarRotations, Symmetric
+from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
+from haarflow.algebra.user_reps import image_rep
 from haarflow.dynamics.fields import Descend
 from haarflow.learning.data import Data, Sample, Teacher
 from haarflow.learning.risks import Penalty, Risk
-from haarflow.learning.symmetry import close
+from haarflow.learning.symmetry import orbit_closure
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.units import Dense, Quadratic, Unit
 from haarflow.practice.discover import Discovery, discover
@@ -84,8 +84,8 @@ def digits() -> Trial:
 
     pixels, values = load_digits(return_X_y=True)
     square, unit = Dihedral(4), Dense(64, 1, "sigmoid")
-    on_x, on_y = image(square, 8, 8), trivial(square)
-    sample = close(Sample(pixels, values[:, None] / 9, 200), on_x, on_y)
+    on_x, on_y = image_rep(square, 8, 8), trivial_rep(square)
+    sample = orbit_closure(Sample(pixels, values[:, None] / 9, 200), on_x, on_y)
     xs = np.asarray(sample.xs)
     scaled = Sample((xs - xs.mean(axis=0)[None]) / xs.std(axis=0)[None], sample.ys, sample.size)
     return Trial(unit, unit.action(on_x, on_y), scaled, particles=16, steps=150, directions=8)
@@ -93,7 +93,7 @@ def digits() -> Trial:
 
 def permutations() -> Trial:
     """S3 on three coordinates."""
-    return equivariant(Dense(3, 3, "sigmoid"), natural(Symmetric(3)))
+    return equivariant(Dense(3, 3, "sigmoid"), natural_rep(Symmetric(3)))
 
 
 def diagonal() -> Trial:
@@ -108,8 +108,8 @@ def diagonal() -> Trial:
 
 def saddle() -> Trial:
     """<w, x>² under S3: its gradient vanishes at w = 0, whatever the data."""
-    unit, on = Quadratic(3), natural(Symmetric(3))
-    action = unit.action(on, trivial(on.group))
+    unit, on = Quadratic(3), natural_rep(Symmetric(3))
+    action = unit.action(on, trivial_rep(on.group))
     return Trial(unit, action, Teacher(unit, uniform(np.ones((1, 3))), 20), steps=50, deviation=0.5, dt=0.01)
 
 
@@ -117,14 +117,14 @@ def mirror() -> Trial:
     """A mirror of R³ in a plane askew to the axes: E^G is that plane, which ties no coordinates."""
     normal = np.array([0.2, -0.5, 0.9]) / np.linalg.norm([0.2, -0.5, 0.9])
     group = Matrices(generators=(np.eye(3) - 2 * np.outer(normal, normal))[None])
-    return equivariant(Dense(3, 1, "sigmoid"), natural(group), trivial(group))
+    return equivariant(Dense(3, 1, "sigmoid"), natural_rep(group), trivial_rep(group))
 
 
 FOUND: dict[str, Callable[[], Trial]] = {
-    "quarter turns of the plane": lambda: equivariant(Dense(2, 2, "tanh"), natural(Rotations(4))),
+    "quarter turns of the plane": lambda: equivariant(Dense(2, 2, "tanh"), natural_rep(PlanarRotations(4))),
     "S3 on three coordinates": permutations,
     "shifts of six coordinates": lambda: equivariant(
-        Dense(6, 6, "sigmoid"), natural(Cyclic(6)), steps=200, deviation=1.0, directions=5
+        Dense(6, 6, "sigmoid"), natural_rep(Cyclic(6)), steps=200, deviation=1.0, directions=5
     ),
     "D4 on 8×8 digits": digits,
 }

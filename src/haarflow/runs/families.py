@@ -9,7 +9,7 @@ from typing import Any
 from haarflow.runs import overview
 from haarflow.runs.ledger import Record
 from haarflow.runs.pictures import Picture, picture, undrawn
-from haarflow.runs.words import evidence, gist, number, reason
+from haarflow.runs.terminal import evidence, gist, number, reason
 
 
 @dataclass(frozen=True)

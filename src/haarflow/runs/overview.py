@@ -7,7 +7,7 @@ from typing import Any
 
 from haarflow.runs.experiment import Panel
 from haarflow.runs.ledger import Record
-from haarflow.runs.words import number, numbers
+from haarflow.runs.terminal import number, numbers
 
 SHOWN, NAMED, COLUMNS, FEW = 11, 20, 3, 6  # numbers, lines named, axes in a row, values named
 

@@ -16,8 +16,8 @@ from haarflow.errors import Refusal
 from haarflow.runs import ledger, style
 from haarflow.runs.families import Family, families
 from haarflow.runs.pictures import Picture, pictures
+from haarflow.runs.terminal import duration, number, numbers, reason
 from haarflow.runs.typeset import typeset
-from haarflow.runs.words import duration, number, numbers, reason
 
 NAME = "report.html"
 GLOSSARY = {

@@ -17,7 +17,7 @@ from typing import Any
 from haarflow.runs import cost
 from haarflow.runs.config import MODES, of_mode, toml
 from haarflow.runs.experiment import Experiment
-from haarflow.runs.words import console
+from haarflow.runs.terminal import console
 
 USUAL = {  # settings that mean the same wherever they stand, unless a comment says more
     "batch": "samples of a minibatch",

@@ -136,7 +136,7 @@ def cloud(source: str, *, stack=False, dim=True, drawn=False, optional=False) ->
     With `drawn`, random numbers of its precision are drawn, others in float32 than in float64.
     """
     bad = [*_STRANGERS, "3.0", "hf.Cloud", "[{}]", "unit", "swap", "np.ones(3)", "np.nan", "[[1.0, 2.0], [3.0]]"]
-    bad += [] if stack else ["hf.stack([{}, {}])"]
+    bad += [] if stack else ["hf.stack_clouds([{}, {}])"]
     beside, fine, loose = ["lifted({})"] * dim, ["{}.atoms"], ["float32({})"]
     kinds = {"fine": fine + loose * drawn, "loose": loose * (not drawn), "optional": optional}
     found = _made(source, bad=bad, beside=beside, **kinds)
@@ -150,8 +150,8 @@ def rep(source: str, *, finite=False, shared=True, dim=True, matrix=False, times
     """
     bad = [*_STRANGERS, *([] if times else ["3"]), "{}.group", "hf.Rep", "np.nan", "np.ones((7, 7))", "unit", "cloud"]
     beside = ["{} + {}"] if dim else []
-    beside += ["hf.trivial(hf.Cyclic(3), {}.dim)", "hf.trivial(hf.Signs(2), {}.dim)"] if shared else []
-    bad += ["hf.trivial(circle, {}.dim)"] if finite else []
+    beside += ["hf.trivial_rep(hf.Cyclic(3), {}.dim)", "hf.trivial_rep(hf.Signs(2), {}.dim)"] if shared else []
+    bad += ["hf.trivial_rep(circle, {}.dim)"] if finite else []
     bad += ["np.ones(({}.dim, {}.dim))", "5 * np.eye({}.dim)", "holed(np.eye({}.dim))"] if matrix else []
     same = ["{}.fixed_projector()", "{}.fixed_projector().tolist()"] if matrix else []
     return _made(source, bad=bad, beside=beside, same=same, optional=optional)
@@ -159,7 +159,7 @@ def rep(source: str, *, finite=False, shared=True, dim=True, matrix=False, times
 
 def group(source: str, *, finite=False) -> Arg:
     """A group."""
-    bad = [*_STRANGERS, '"Cyclic"', "3", "hf.Cyclic", "hf.natural({})", "np.eye(2)", "np.nan", "unit"]
+    bad = [*_STRANGERS, '"Cyclic"', "3", "hf.Cyclic", "hf.natural_rep({})", "np.eye(2)", "np.nan", "unit"]
     return _made(source, bad=[*bad, "circle"] if finite else bad, optional=False)
 
 

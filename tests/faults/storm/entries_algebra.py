@@ -3,7 +3,7 @@
 from bend import FINE, LATE, array, choice, count, function, group, key, rep, thing
 from entry import Entry, made, of
 
-_SIZED = ["Cyclic", "Rotations", "Dihedral", "Symmetric", "Alternating", "Signs", "Hyperoctahedral", "Trivial"]
+_SIZED = ["Cyclic", "PlanarRotations", "Dihedral", "Symmetric", "Alternating", "Signs", "Hyperoctahedral", "Trivial"]
 _CIRCLES = ["Orthogonal", "SpecialOrthogonal"]
 _TURN = "np.array([[0.0, -1.0], [1.0, 0.0]])"
 _ROWS = "np.array([[0.5, 1.0], [2.0, -1.0]])"
@@ -50,33 +50,33 @@ ENTRIES = [
         {"g": array(_SWAPPED, whole=True).also("np.ones((2, 2))", "np.diag([1.0, -1.0])")},
     ),
     # representations
-    of("natural", group=group("group")),
-    of("trivial", group=group("group"), k=count("2", huge=FINE)),
-    Entry("regular", "hf.regular({*}).matrices()", {"group": group("hf.Cyclic(3)", finite=True)}),
-    Entry("product", "hf.product({*}).generators()", {"a": group("group"), "b": group("hf.Signs(1)")}),
+    of("natural_rep", group=group("group")),
+    of("trivial_rep", group=group("group"), k=count("2", huge=FINE)),
+    Entry("regular_rep", "hf.regular_rep({*}).matrices()", {"group": group("hf.Cyclic(3)", finite=True)}),
+    Entry("direct_product", "hf.direct_product({*}).generators()", {"a": group("group"), "b": group("hf.Signs(1)")}),
     Entry(
         "lift",
-        "hf.lift({*})(np.eye(3))",
+        "hf.extend.lift({*})(np.eye(3))",
         {
             "rep": rep("swap", dim=False),
             "group": group("hf.Cyclic(2) * hf.Signs(1)").also("hf.Cyclic(2)", "hf.Signs(1) * hf.Cyclic(2)"),
             "side": count("0", least=0, most=1),
         },
     ),
-    Entry("character_dimension", "hf.character_dimension({*})", {"rep": rep("swap", shared=False, dim=False)}),
+    Entry("character_dimension", "hf.extend.character_dimension({*})", {"rep": rep("swap", shared=False, dim=False)}),
     Entry(
-        "image",
-        "hf.image({*}).matrices()",
+        "image_rep",
+        "hf.image_rep({*}).matrices()",
         {
-            "group": group("hf.Dihedral(4)", finite=True).also("hf.Rotations(3)", "hf.Cyclic(3)"),
+            "group": group("hf.Dihedral(4)", finite=True).also("hf.PlanarRotations(3)", "hf.Cyclic(3)"),
             "h": count("3"),
             "w": count("3"),
             "channels": count("2", huge=LATE),
         },
     ),
     Entry(
-        "image",
-        "hf.image({*}).apply(np.eye(5), np.arange(12.0))",
+        "image_rep",
+        "hf.image_rep({*}).apply(np.eye(5), np.arange(12.0))",
         {
             "group": choice('"translations"').also('"dihedral"', "hf.Cyclic(3) * hf.Cyclic(2)"),
             "h": count("2").also("3"),
@@ -88,7 +88,7 @@ ENTRIES = [
         "point_set",
         "hf.point_set({*}).matrices()",
         {
-            "group": group("hf.Symmetric(3)").also("hf.Signs(3)", "hf.Rotations(3)", "hf.SpecialOrthogonal(3)"),
+            "group": group("hf.Symmetric(3)").also("hf.Signs(3)", "hf.PlanarRotations(3)", "hf.SpecialOrthogonal(3)"),
             "columns": count("2", huge=LATE),
         },
     ),
@@ -119,8 +119,8 @@ ENTRIES = [
         {"generators": array(f"np.array([{_SWAPPED}])", whole=True).also("np.ones((1, 2, 2))", f"[{_TURN}]")},
     ),
     Entry(
-        "permutation",
-        "hf.permutation({*}).matrices()",
+        "permutation_rep",
+        "hf.permutation_rep({*}).matrices()",
         {
             "group": group("hf.Cyclic(2)", finite=True).also("hf.Cyclic(3)"),
             "points": array("np.eye(2)", rows=False, whole=True).also(
@@ -129,8 +129,8 @@ ENTRIES = [
         },
     ),
     Entry(
-        "permutation",
-        "hf.permutation(group, {*}).matrices()",
+        "permutation_rep",
+        "hf.permutation_rep(group, {*}).matrices()",
         {
             "elements": array("[(0, 1, 2), (1, 0, 2)]", width=False).also(
                 "[(0, 0, 1), (0, 1, 2)]", "[(0.5, 1.0), (1.0, 0.5)]"
@@ -138,12 +138,12 @@ ENTRIES = [
         },
     ),
     Entry(
-        "permutation",
-        "hf.permutation(group, {*}).matrices()",
+        "permutation_rep",
+        "hf.permutation_rep(group, {*}).matrices()",
         {"generators": array("[(1, 0, 2)]", width=False).also("[(1, 2, 0)]", "[(0, 0, 1)]")},
     ),
     # methods of representations
-    Entry("Rep.__call__", "hf.regular(group)({*})", {"g": array(_SWAPPED, whole=True).also("np.ones((2, 2))")}),
+    Entry("Rep.__call__", "hf.regular_rep(group)({*})", {"g": array(_SWAPPED, whole=True).also("np.ones((2, 2))")}),
     Entry("Rep.__call__", "swap({*})", {"g": array(_SWAPPED, whole=True)}),
     Entry(
         "Rep.apply",
@@ -155,7 +155,7 @@ ENTRIES = [
     ),
     Entry(
         "Rep.apply",
-        "hf.regular(group).apply({*})",
+        "hf.regular_rep(group).apply({*})",
         {
             "g": array(_SWAPPED, whole=True),
             "z": array("np.array([[0.5, 1.0], [2.0, -1.0]])", rows=False, lead=True, empty=FINE),
@@ -166,7 +166,7 @@ ENTRIES = [
     Entry("Rep.permutation", "swap.permutation({*})", {"g": array(_SWAPPED, whole=True).also("np.diag([1.0, -1.0])")}),
     Entry(
         "Rep.derivative",
-        "hf.natural(circle).derivative({*})",
+        "hf.natural_rep(circle).derivative({*})",
         {"a": array("np.array([[0.0, -1.0], [1.0, 0.0]])", whole=True)},
     ),
     Entry(
@@ -197,7 +197,11 @@ ENTRIES = [
     Entry(
         "Action.__matmul__",
         "(swap.action() @ {other}).matrices()",
-        {"other": thing("swap.action()", "swap.action().pick(0)", "hf.natural(hf.Cyclic(3)).action().pick([0, 1])")},
+        {
+            "other": thing(
+                "swap.action()", "swap.action().pick(0)", "hf.natural_rep(hf.Cyclic(3)).action().pick([0, 1])"
+            )
+        },
     ),
     Entry("Rep.matrices", "swap.matrices()", {}),
     Entry("Rep.orbits", "swap.orbits()", {}),

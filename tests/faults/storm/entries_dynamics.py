@@ -5,9 +5,13 @@ from entry import Entry, made, of
 
 _RISK = thing("risk", "penalty", "unit", "hf.Risk(unit, sample, 'square')", "hf.Risk(unit, batches)")
 _WELL = thing("well", "unit", "risk", "field").also(fine=("lambda cloud: 0.0",))
-_OTHER_GRIDS = ("hf.Grid(-3.0, 3.0, 17)", "hf.Grid((-3, -3), (3, 3), (4, 4))", "hf.Grid(-1.0, 1.0, 16)")
+_OTHER_GRIDS = (
+    "hf.grids.Grid(-3.0, 3.0, 17)",
+    "hf.grids.Grid((-3, -3), (3, 3), (4, 4))",
+    "hf.grids.Grid(-1.0, 1.0, 16)",
+)
 _GRID = thing("grid", "cloud", "(-3.0, 3.0, 16)", *_OTHER_GRIDS)
-_LAW = cloud("law").also("cloud", "hf.Grid(-3.0, 3.0, 17).normal(0.0, 1.0)")
+_LAW = cloud("law").also("cloud", "hf.grids.Grid(-3.0, 3.0, 17).normal(0.0, 1.0)")
 _WARM = number("0.5", above=0)
 _COOL = number("0.5", least=0)
 _MILD = number("0.5", least=0, optional=True)
@@ -25,10 +29,10 @@ _SPHERE = count("5", least=3, huge=FINE, optional=True)
 _ONE = function("square", "lambda z: z", "lambda z: 'three'", "lambda z: None")
 _ORDERED = array("quantiles", width=False, rows=False).also("quantiles[::-1]")
 _SHARES = array("masses").also("-masses")
-_NO_ENERGIES = ("penalty", "well", "hf.ChiSquared(hf.Grid(0.0, 1.0, 16).normal(0.5, 0.25))")
-_DENSE = thing("hf.PorousMedium(2.0)", *_NO_ENERGIES)
+_NO_ENERGIES = ("penalty", "well", "hf.grids.ChiSquared(hf.grids.Grid(0.0, 1.0, 16).normal(0.5, 0.25))")
+_DENSE = thing("hf.grids.PorousMedium(2.0)", *_NO_ENERGIES)
 _STRONG = {"strength": number("0.5", least=0), "reference": cloud("law", dim=False, optional=True)}
-_PAID = "hf.free_energy(well, grid, law, internal={})"
+_PAID = "hf.grids.free_energy(well, grid, law, internal={})"
 
 ENTRIES = [
     # laws on grids
@@ -52,7 +56,7 @@ ENTRIES = [
     of("local_gibbs", functional=_WELL, cloud=cloud("law", dim=False), temperature=_WARM),
     Entry(
         "gibbs",
-        "hf.gibbs({*}).cloud",
+        "hf.grids.gibbs({*}).cloud",
         {
             "functional": _WELL,
             "grid": thing("grid", "cloud", "(-3.0, 3.0, 16)"),
@@ -63,7 +67,7 @@ ENTRIES = [
             "start": cloud("law", dim=False, optional=True),
         },
     ),
-    Entry("Gibbs", "hf.gibbs(well, grid, temperature=0.5).free_energy", {}),
+    Entry("Gibbs", "hf.grids.gibbs(well, grid, temperature=0.5).free_energy", {}),
     of(
         "fokker_planck",
         functional=_WELL,
@@ -85,25 +89,25 @@ ENTRIES = [
     ),
     Entry(
         "InternalEnergy",
-        "hf.free_energy(well, grid, law, internal=OwnEnergy({at}))",
+        "hf.grids.free_energy(well, grid, law, internal=OwnEnergy({at}))",
         {"at": method("lambda r: r**2", "lambda r: -(r**2)", "lambda r: 'three'", "lambda r: None", "jnp.sum")},
     ),
-    Entry("free_energy", "hf.free_energy(well, grid, law, {*})", {"internal": _DENSE}),
-    Entry("gibbs", "hf.gibbs(well, grid, {*}).cloud", {"internal": _DENSE}),
-    Entry("fokker_planck", "hf.fokker_planck(well, grid, law, dt=0.25, steps=2, {*})", {"internal": _DENSE}),
-    Entry("quantile_energy", "hf.quantile_energy(well, quantiles, {*})", {"internal": _DENSE}),
-    Entry("quantile_step", "hf.quantile_step(well, quantiles, tau=0.5, {*})", {"internal": _DENSE}),
+    Entry("free_energy", "hf.grids.free_energy(well, grid, law, {*})", {"internal": _DENSE}),
+    Entry("gibbs", "hf.grids.gibbs(well, grid, {*}).cloud", {"internal": _DENSE}),
+    Entry("fokker_planck", "hf.grids.fokker_planck(well, grid, law, dt=0.25, steps=2, {*})", {"internal": _DENSE}),
+    Entry("quantile_energy", "hf.grids.quantile_energy(well, quantiles, {*})", {"internal": _DENSE}),
+    Entry("quantile_step", "hf.grids.quantile_step(well, quantiles, tau=0.5, {*})", {"internal": _DENSE}),
     Entry(
         "mirror_step",
-        "hf.mirror_step(well, law, tau=0.5, {*})",
-        {"internal": thing("hf.PorousMedium(2.0)", *_NO_ENERGIES, optional=True), "grid": _GRID},
+        "hf.grids.mirror_step(well, law, tau=0.5, {*})",
+        {"internal": thing("hf.grids.PorousMedium(2.0)", *_NO_ENERGIES, optional=True), "grid": _GRID},
     ),
-    Entry("GridPath", "hf.fokker_planck(well, grid, law, temperature=0.5, dt=0.25, steps=1).drift", {}),
+    Entry("GridPath", "hf.grids.fokker_planck(well, grid, law, temperature=0.5, dt=0.25, steps=1).drift", {}),
     of(
         "relaxation_rate",
         functional=_WELL,
         grid=_GRID,
-        cloud=cloud("hf.gibbs(well, grid, temperature=0.5).cloud").also("law"),
+        cloud=cloud("hf.grids.gibbs(well, grid, temperature=0.5).cloud").also("law"),
         temperature=_WARM,
     ),
     # limits
@@ -114,21 +118,23 @@ ENTRIES = [
         pair=function("lambda a, b: a @ b", "lambda a, b: a", "lambda a, b: 'three'", "lambda a, b: None"),
         constant=number("0.5"),
     ),
-    Entry("Pairwise.sums", "hf.pairwise(risk).sums({*})", {"cloud": cloud("wide")}),
-    Entry("Pairwise.at", "hf.pairwise(risk).at({*})", {"theta": array("thetas[0]"), "cloud": cloud("wide")}),
-    Entry("pairwise", "hf.pairwise({*})(wide)", {"risk": _RISK}),
+    Entry("Pairwise.sums", "hf.energies.pairwise(risk).sums({*})", {"cloud": cloud("wide")}),
+    Entry("Pairwise.at", "hf.energies.pairwise(risk).at({*})", {"theta": array("thetas[0]"), "cloud": cloud("wide")}),
+    Entry("pairwise", "hf.energies.pairwise({*})(wide)", {"risk": _RISK}),
     of("dissipation", **_ANY, transport=_COOL, growth=_COOL),
     of(
-        "weak_rate",
+        "weak_form_rate",
         cloud=cloud("cloud"),
-        tangent=thing("hf.Tangent(jnp.asarray(atoms))", "atoms", "cloud", "hf.Tangent(jnp.asarray(atoms)[:1])"),
+        tangent=thing(
+            "hf.extend.Tangent(jnp.asarray(atoms))", "atoms", "cloud", "hf.extend.Tangent(jnp.asarray(atoms)[:1])"
+        ),
         test=_ONE,
     ),
     of("sampling_excess", risk=_RISK, cloud=cloud("wide"), m=count("3", huge=FINE)),
     of("first_variation", **_ANY, places=array("thetas[:2]", rows=False, empty=FINE)),
     of("optimality_gap", **_ANY, places=array("thetas[:2]", rows=False, empty=FINE)),
     of(
-        "settle",
+        "polish",
         functional=thing("risk + penalty", "unit", "sample", "field"),
         cloud=cloud("wide"),
         merge=number("0.0", least=0),
@@ -137,13 +143,13 @@ ENTRIES = [
     # oracles
     of("replicator", weights=_SHARES, potential=array("quantiles"), alpha=number("0.5"), time=number("0.5")),
     *made(
-        "Bowl",
+        "QuadraticEnergy",
         "{}(cloud)",
         H=_FORM,
         b=array("np.array([0.25, -0.5])"),
         A=_FORM,
     ),
-    Entry("Bowl.variation", "bowl.variation({*})", {"cloud": cloud("cloud")}),
+    Entry("QuadraticEnergy.variation", "bowl.variation({*})", {"cloud": cloud("cloud")}),
     of(
         "gaussian_flow",
         bowl=thing("bowl", "penalty", "moments"),
@@ -156,11 +162,11 @@ ENTRIES = [
         step=_ROUGH,
     ),
     *made("QuadraticRisk", "{}(cloud)", target=_FORM_ALONE),
-    Entry("QuadraticRisk.variation", "hf.QuadraticRisk(goal).variation({*})", {"cloud": cloud("cloud")}),
+    Entry("QuadraticRisk.variation", "hf.exact.QuadraticRisk(goal).variation({*})", {"cloud": cloud("cloud")}),
     of("quadratic_flow", **_SIDES, times=_TIMES, tolerance=_ROUGH),
     Entry(
         "quadratic_flow",
-        "hf.quadratic_flow(moments, goal, times=times, tolerance=0.125, {*})",
+        "hf.exact.quadratic_flow(moments, goal, times=times, tolerance=0.125, {*})",
         {"inputs": array("xs", rows=False, optional=True)},
     ),
     of("quadratic_map", **_SIDES, times=_TIMES, tolerance=_ROUGH),
@@ -171,15 +177,17 @@ ENTRIES = [
         step=number("0.125", least=0),
     ),
     of("quadratic_fluctuation", **_SIDES, times=_TIMES),
-    of("quadratic_sampling", moments=array("np.stack([moments, goal])", rows=False, empty=FINE)),
-    of("frozen_flow", features=array("features", rows=False), ys=array("labels"), times=_ANY_TIMES, ridge=_COOL),
+    of("quadratic_monte_carlo", moments=array("np.stack([moments, goal])", rows=False, empty=FINE)),
+    of(
+        "random_feature_flow", features=array("features", rows=False), ys=array("labels"), times=_ANY_TIMES, ridge=_COOL
+    ),
     Entry(
-        "frozen_flow",
-        "hf.frozen_flow(features, labels, times=times, {*})",
+        "random_feature_flow",
+        "hf.exact.random_feature_flow(features, labels, times=times, {*})",
         {"weights": array("masses", optional=True).also("-masses")},
     ),
     of(
-        "frozen_fluctuation",
+        "random_feature_fluctuation",
         features=array("features"),
         ys=array("labels"),
         ridge=_COOL,
@@ -216,7 +224,7 @@ ENTRIES = [
     # reduced laws
     Entry(
         "reduced_risk",
-        "hf.reduced_risk({*})(hf.uniform(thetas))",
+        "hf.exact.reduced_risk({*})(hf.uniform(thetas))",
         {"teacher": cloud("teacher"), "d": count("6", huge=FINE).also("3"), "nodes": count("4")},
     ),
     of(
@@ -231,13 +239,13 @@ ENTRIES = [
     of("ramp_average", size=number("0.5", least=0, rows=True), d=_SPHERE),
     Entry(
         "radial_risk",
-        "hf.radial_risk({*})(hf.uniform([[0.5], [2.0]]))",
+        "hf.exact.radial_risk({*})(hf.uniform([[0.5], [2.0]]))",
         {"delta": number("0.5", above=0, below=1), "d": _SPHERE, "inputs": count("4")},
     ),
     *made("radial_unit", "hf.network({}, hf.uniform([[0.5], [2.0]]), np.ones((3, 1)))", d=_SPHERE),
     of(
         "best_norm",
-        risk=thing("hf.radial_risk(0.5)", "risk", "unit").also(fine=("penalty",)),
+        risk=thing("hf.exact.radial_risk(0.5)", "risk", "unit").also(fine=("penalty",)),
         low=number("0.5", above=0),
         high=number("8.0", above=0).also("0.25"),
         places=count("16", least=3),

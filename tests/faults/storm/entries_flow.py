@@ -35,13 +35,13 @@ ENTRIES = [
         "hf.flow(OwnField({at}), hf.Euler(), cloud, key=key, dt=0.25, steps=1)",
         {
             "at": method(
-                "lambda c: hf.Tangent(-c.atoms)",
+                "lambda c: hf.extend.Tangent(-c.atoms)",
                 "lambda c: -c.atoms",
                 "lambda c: 'three'",
                 "lambda c: None",
-                "lambda c: hf.Tangent(c.atoms[:, :1])",
-                "lambda c: hf.Tangent(c.atoms[:1])",
-                "lambda c: hf.Tangent(-c.atoms, c.atoms)",
+                "lambda c: hf.extend.Tangent(c.atoms[:, :1])",
+                "lambda c: hf.extend.Tangent(c.atoms[:1])",
+                "lambda c: hf.extend.Tangent(-c.atoms, c.atoms)",
             )
         },
     ),
@@ -61,7 +61,7 @@ ENTRIES = [
     ),
     Entry(
         "Tangent",
-        "hf.weak_rate(cloud, hf.Tangent({*}), square)",
+        "hf.energies.weak_form_rate(cloud, hf.extend.Tangent({*}), square)",
         {"velocity": array("atoms"), "growth": array("masses", width=False, optional=True)},
     ),
     Entry(
@@ -98,13 +98,13 @@ ENTRIES = [
     *made(
         "ExpectedPayoff",
         "{}(players)",
-        pair=function("product", "lambda x, y: x", "lambda x, y: 'three'", "lambda x, y: None", "lambda x: 1.0"),
+        pair=function("direct_product", "lambda x, y: x", "lambda x, y: 'three'", "lambda x, y: None", "lambda x: 1.0"),
         first=one_of("'x'", "3.0", "'y'").also(late=("'z'",)),
         second=one_of("'y'", "3.0", "'x'").also(late=("'z'",)),
     ),
     Entry(
         "Payoff",
-        "hf.DescentAscent(OwnPayoff({at}), ascend='y')(key, players)",
+        "hf.games.DescentAscent(OwnPayoff({at}), ascend='y')(key, players)",
         {
             "at": method(
                 "lambda c: c['x'].mean() @ c['y'].mean()",
@@ -119,31 +119,33 @@ ENTRIES = [
     # what a scheme is made of
     Entry(
         "advance",
-        "hf.advance({*})",
+        "hf.extend.advance({*})",
         {
             "clouds": cloud("cloud").also("players"),
-            "tangents": thing("hf.Tangent(jnp.asarray(atoms))", "atoms", "cloud", "hf.Tangent(jnp.asarray(thetas))"),
+            "tangents": thing(
+                "hf.extend.Tangent(jnp.asarray(atoms))", "atoms", "cloud", "hf.extend.Tangent(jnp.asarray(thetas))"
+            ),
             "dt": number("0.25"),
         },
     ),
     Entry(
         "advance",
-        "hf.advance({*}, dt=0.25)",
+        "hf.extend.advance({*}, dt=0.25)",
         {
             "clouds": thing("players", "{'x': cloud}", "{'x': 3.0, 'y': other}", "cloud"),
-            "tangents": thing("game(key, players)", "{'x': 3.0}", "hf.Tangent(jnp.asarray(atoms))"),
+            "tangents": thing("game(key, players)", "{'x': 3.0}", "hf.extend.Tangent(jnp.asarray(atoms))"),
         },
     ),
     Entry(
         "map_clouds",
-        "hf.map_clouds({function}, {clouds}, {others})",
+        "hf.extend.map_clouds({function}, {clouds}, {others})",
         {
             "function": function("lambda c, rate: rate * c.mean()"),
             "clouds": thing("players", "{'x': cloud}", "{'x': 3.0, 'y': other}"),
             "others": one_of("{'x': 0.5, 'y': 2.0}", "{'x': 0.5}", "0.5", "{'x': 0.5, 'z': 2.0}"),
         },
     ),
-    Entry("streams", "[jax.random.key_data(one) for one in hf.streams({*})]", {"key": key()}),
+    Entry("streams", "[jax.random.key_data(one) for one in hf.extend.streams({*})]", {"key": key()}),
     # schemes
     Entry("Euler", "hf.Euler().start(wide)", {}),
     Entry("Heun", "hf.Heun().start(wide)", {}),
@@ -215,7 +217,9 @@ ENTRIES = [
         "flow",
         "hf.flow(hf.Descend(penalty), hf.Euler(), {*}, steps=2)",
         {
-            "cloud": cloud("hf.stack([cloud, cloud])", stack=True, dim=False).also("hf.stack([cloud, cloud, cloud])"),
+            "cloud": cloud("hf.stack_clouds([cloud, cloud])", stack=True, dim=False).also(
+                "hf.stack_clouds([cloud, cloud, cloud])"
+            ),
             "key": one_of("keys", "key", "7", "jax.random.split(key, 3)", "keys[None]", "1.5").also(
                 same=("jax.random.key_data(keys)", "np.asarray(jax.random.key_data(keys))"), fine=("[7, 8]",)
             ),
@@ -250,7 +254,7 @@ ENTRIES = [
         "flow",
         "hf.flow({field}, {scheme}, {cloud}, key=key, dt=0.25, steps=1)",
         {
-            "field": thing("game", "payoff", "hf.Descend(penalty)", "OwnField(lambda c: hf.Tangent(c.atoms))"),
+            "field": thing("game", "payoff", "hf.Descend(penalty)", "OwnField(lambda c: hf.extend.Tangent(c.atoms))"),
             "scheme": thing("hf.Extragradient()", "{'x': hf.Euler()}", "hf.Each({'x': hf.Euler()})"),
             "cloud": thing("players", "dict()", "{'x': cloud}", "{'x': cloud, 'y': 3.0}", "{'x': players, 'y': other}"),
         },
@@ -282,8 +286,8 @@ ENTRIES = [
     ),
     Entry("Refusal", "hf.Refusal('A rule; got nothing.')", {}),
     Entry(
-        "reduce",
-        "hf.reduce({*}).cloud",
+        "reduce_by_orbits",
+        "hf.exact.reduce_by_orbits({*}).cloud",
         {
             "field": thing("hf.Descend(hf.Risk(unit, closed) + penalty)", "risk", "hf.Descend(penalty)", "field"),
             "cloud": cloud("whole").also("wide"),

@@ -155,13 +155,13 @@ ENTRIES = [
     *made("Huber", "hf.Risk(unit, sample, {})(wide)", delta=number("0.5", above=0)),
     *made("PseudoHuber", "hf.Risk(unit, sample, {})(wide)", delta=number("0.5", above=0)),
     *made("Score", "{}(wide)", network=_MODEL, data=_SAMPLE, metric=choice('"r2"').also(late=('"accuracy"',))),
-    Entry("Score.__call__", "hf.Score(unit, sample, 'r2')({*})", {"cloud": cloud("wide")}),
-    Entry("Metric", "hf.Score(unit, sample, OwnMetric({at}))(wide)", {"at": _SCORES}),
+    Entry("Score.__call__", "hf.losses.Score(unit, sample, 'r2')({*})", {"cloud": cloud("wide")}),
+    Entry("Metric", "hf.losses.Score(unit, sample, OwnMetric({at}))(wide)", {"at": _SCORES}),
     Entry("average_network", "hf.average_network({*})(deep, xs)", {"network": _NETWORK, **_ON}),
     Entry("average_network", "hf.average_network(model, swap, swap, {*})(deep, xs)", {"elements": _ELEMENTS}),
     Entry(
         "fold",
-        "hf.fold({*})(wide)",
+        "hf.exact.fold({*})(wide)",
         {
             "functional": thing(
                 "hf.Risk(hf.average(unit, swap, swap), closed) + penalty", "risk", "unit", "field", "sample"
@@ -171,7 +171,7 @@ ENTRIES = [
     ),
     Entry(
         "optimum",
-        "hf.optimum({*})",
+        "hf.energies.optimum({*})",
         {
             "functional": thing(
                 "risk + penalty",
@@ -183,10 +183,10 @@ ENTRIES = [
                 late=("hf.Risk(hf.Dense(3, 2), hf.Sample(wider(xs), ys))",),
             ),
             "atoms": array("whole.atoms", rows=False),
-            "invariant": rep("action", shared=False, optional=True).also("hf.natural(hf.Cyclic(4))"),
+            "invariant": rep("action", shared=False, optional=True).also("hf.natural_rep(hf.Cyclic(4))"),
         },
     ),
-    Entry("Optimum", "hf.optimum(risk, thetas).gap", {}),
+    Entry("Optimum", "hf.energies.optimum(risk, thetas).gap", {}),
     # ReLU units on the sphere
     of("relu_kernel", atoms=_ATOMS, others=array("teacher.atoms", rows=False, empty=FINE)),
     of("relu_distance", cloud=cloud("students"), other=cloud("teacher")),
@@ -202,7 +202,7 @@ ENTRIES = [
         "{}(students)",
         teacher=cloud("teacher", dim=False).also("hf.uniform(np.ones((2, 1)))", late=("wide",)),
     ),
-    Entry("ReluRisk.variation", "hf.ReluRisk(teacher).variation({*})", {"cloud": cloud("students")}),
+    Entry("ReluRisk.variation", "hf.exact.ReluRisk(teacher).variation({*})", {"cloud": cloud("students")}),
     *made(
         "ReluLimit",
         "{}(hf.uniform(thetas))",
@@ -212,18 +212,18 @@ ENTRIES = [
     ),
     Entry(
         "ReluLimit.kernel",
-        "hf.ReluLimit(teacher, 6).kernel({*})",
+        "hf.exact.ReluLimit(teacher, 6).kernel({*})",
         {
             "atoms": array("thetas", rows=False, empty=FINE),
             "others": array("thetas", rows=False, empty=FINE),
         },
     ),
     of(
-        "known_and_rest",
+        "relu_coordinates",
         atoms=array("students.atoms", rows=False, lead=True, empty=FINE),
         frame=array(_FRAME, width=False, whole=True).also("np.ones((2, 1))", f"2 * {_FRAME}"),
     ),
-    of("angle_quadrature", dim=count("3", least=2, huge=FINE), nodes=count("4")),
+    of("gegenbauer_rule", dim=count("3", least=2, huge=FINE), nodes=count("4")),
     # symmetry on data and units
     Entry(
         "asymmetry",
@@ -240,8 +240,8 @@ ENTRIES = [
     Entry("augment", "hf.augment(sample, swap, swap, exact=True, {*}).batch(key)", {"elements": _ELEMENTS}),
     Entry("average", "hf.network(hf.average({*}), wide, xs)", {"unit": _UNIT, **_ON}),
     Entry("average", "hf.network(hf.average(unit, swap, swap, {*}), wide, xs)", {"elements": _ELEMENTS}),
-    Entry("close", "hf.close(sample, swap, swap, {*}).xs", {"elements": _ELEMENTS}),
-    Entry("close", "hf.close({*}).xs", {"sample": thing("sample", _WIDE, "(xs, ys)", "xs"), **_ON}),
+    Entry("orbit_closure", "hf.orbit_closure(sample, swap, swap, {*}).xs", {"elements": _ELEMENTS}),
+    Entry("orbit_closure", "hf.orbit_closure({*}).xs", {"sample": thing("sample", _WIDE, "(xs, ys)", "xs"), **_ON}),
     Entry(
         "symmetrise",
         "hf.symmetrise({*})(jnp.asarray(xs))",

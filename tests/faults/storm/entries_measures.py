@@ -18,7 +18,10 @@ _KERNEL = {
 ENTRIES = [
     of("Cloud", atoms=array("atoms", width=False), weights=array("masses").also("-masses", "2 * masses")),
     of("uniform", atoms=array("atoms", width=False, rows=False, lead=True)),
-    of("stack", clouds=one_of("[cloud, cloud]", "cloud", "[]", "[cloud, other]", "[cloud, 3.0]", "[atoms, atoms]")),
+    of(
+        "stack_clouds",
+        clouds=one_of("[cloud, cloud]", "cloud", "[]", "[cloud, other]", "[cloud, 3.0]", "[atoms, atoms]"),
+    ),
     Entry(
         "Cloud.push",
         "cloud.push({*})",
@@ -32,7 +35,9 @@ ENTRIES = [
         },
     ),
     Entry("Cloud.orbit", "cloud.orbit({*})", {"rep": rep("swap", finite=True, shared=False)}),
-    Entry("Cloud.orbit", "cloud.orbit({*})", {"rep": rep("hf.natural(group)", shared=False), "elements": _ELEMENTS}),
+    Entry(
+        "Cloud.orbit", "cloud.orbit({*})", {"rep": rep("hf.natural_rep(group)", shared=False), "elements": _ELEMENTS}
+    ),
     Entry("Cloud.project", "cloud.project({*})", {"rep": rep("swap", shared=False, matrix=True)}),
     Entry("Cloud.resample", "other.resample({*})", {"key": key(), "n": count("3")}),
     Entry(
@@ -55,9 +60,9 @@ ENTRIES = [
     of("si_distance", **_FIXED),
     of("si_rmd", **_FIXED),
     of("wi_distance", **_ACTED, **_PATIENT),
-    Entry("wi_distance", "hf.wi_distance(cloud, swap, {*})", {"elements": _ELEMENTS}),
+    Entry("wi_distance", "hf.distances.wi_distance(cloud, swap, {*})", {"elements": _ELEMENTS}),
     of("wi_rmd", **_ACTED, **_PATIENT),
-    Entry("wi_rmd", "hf.wi_rmd(cloud, swap, {*})", {"elements": _ELEMENTS}),
+    Entry("wi_rmd", "hf.distances.wi_rmd(cloud, swap, {*})", {"elements": _ELEMENTS}),
     of(
         "wi_bounds",
         key=key(),
@@ -67,14 +72,18 @@ ENTRIES = [
         pairs=flag("True"),
         force=flag("False"),
     ),
-    Entry("wi_bounds", "hf.wi_bounds(key, cloud, swap, {*})", {"elements": _ELEMENTS, "rounds": count("1", least=0)}),
+    Entry(
+        "wi_bounds",
+        "hf.distances.wi_bounds(key, cloud, swap, {*})",
+        {"elements": _ELEMENTS, "rounds": count("1", least=0)},
+    ),
     of("orbit_mmd_squared", **_ACTED, **_KERNEL),
-    Entry("orbit_mmd_squared", "hf.orbit_mmd_squared(cloud, swap, {*})", {"elements": _ELEMENTS}),
+    Entry("orbit_mmd_squared", "hf.distances.orbit_mmd_squared(cloud, swap, {*})", {"elements": _ELEMENTS}),
     of(
         "circle_correction",
         mu=cloud("cloud"),
-        rep=rep("hf.natural(circle)", shared=False).also("swap", "np.ones((2, 2))", "holed(np.zeros((2, 2)))"),
+        rep=rep("hf.natural_rep(circle)", shared=False).also("swap", "np.ones((2, 2))", "holed(np.zeros((2, 2)))"),
         n=count("8", huge=FINE),
     ),
-    Entry("Bounds", "hf.w2_bounds(key, cloud, other).lower", {}),
+    Entry("Bounds", "hf.distances.w2_bounds(key, cloud, other).lower", {}),
 ]

@@ -73,7 +73,7 @@ ENTRIES = [
     ),
     Entry(
         "Custom.action",
-        "hf.Custom(ridge, 2, 2, 1, {declared}).action(swap, hf.trivial(group))",
+        "hf.Custom(ridge, 2, 2, 1, {declared}).action(swap, hf.trivial_rep(group))",
         {
             "declared": function(
                 "moves_as_inputs", "lambda on_x, on_y: on_y", "lambda on_x, on_y: 'three'", "lambda on_x, on_y: None"
@@ -82,7 +82,7 @@ ENTRIES = [
     ),
     *made("Scaled", "hf.network({}, wide, xs)", unit=_UNIT, scale=number("2.0")),
     *made("Linearised", "{}.anchored(wide)", unit=thing("unit", "cloud", "ridge")),
-    Entry("Linearised.anchored", "hf.Linearised(unit).anchored({*})", {"cloud": cloud("wide", stack=True)}),
+    Entry("Linearised.anchored", "hf.kernels.Linearised(unit).anchored({*})", {"cloud": cloud("wide", stack=True)}),
     of("network", model=_MODEL, cloud=cloud("wide"), xs=_INPUTS),
     Entry(
         "Network",
@@ -114,9 +114,13 @@ ENTRIES = [
     ),
     Entry("Unit.action", "unit.action({*}).dim", _ON),
     Entry(
-        "Unit.action", "hf.Perceptron(2, 1).action({*}).dim", {"on_x": rep("swap"), "on_y": rep("hf.trivial(group)")}
+        "Unit.action",
+        "hf.Perceptron(2, 1).action({*}).dim",
+        {"on_x": rep("swap"), "on_y": rep("hf.trivial_rep(group)")},
     ),
-    Entry("Unit.action", "hf.Quadratic(2).action({*}).dim", {"on_x": rep("swap"), "on_y": rep("hf.trivial(group)")}),
+    Entry(
+        "Unit.action", "hf.Quadratic(2).action({*}).dim", {"on_x": rep("swap"), "on_y": rep("hf.trivial_rep(group)")}
+    ),
     *made(
         "Residual",
         "{}(deep, xs)",

@@ -46,7 +46,7 @@ ENTRIES = [
     Entry(
         "Discovery.restrict",
         "found.restrict({*})(key, wide).velocity",
-        {"field": thing("field", "risk", "hf.Descend(hf.Bowl(moments, np.zeros(2), goal))")},
+        {"field": thing("field", "risk", "hf.Descend(hf.exact.QuadraticEnergy(moments, np.zeros(2), goal))")},
     ),
     Entry("Discovery.start", "found.start({*})", {"cloud": cloud("wide", stack=True)}),
     Entry("Discovery.scheme", "found.scheme({*})", {"temperature": number("0.5", least=0)}),
@@ -96,5 +96,5 @@ ENTRIES = [
     Entry("Sharing", "pattern.basis()", {}),
     Entry("Sharing.words", "pattern.words({*})", {"shape": _SHAPE}),
     Entry("Sharing.text", "pattern.text({*})", {"shape": _SHAPE}),
-    Entry("Symmetry", "hf.symmetries(basis, shape=(2, 2))[0].matrices()", {}),
+    Entry("SignedPermutation", "hf.practice.symmetries(basis, shape=(2, 2))[0].matrices()", {}),
 ]

@@ -8,6 +8,11 @@ from typing import NamedTuple
 
 from bend import BAD, FINE, SAME, TRACED, Arg, Bent
 
+from haarflow.contents import addresses
+
+ADDRESS = {address.rpartition(".")[2]: address for address in addresses()}
+"""Where each public name is found: `w2` is `distances.w2`."""
+
 
 class Call(NamedTuple):
     """A bent call: whose, which arguments were bent, its source, what may come back, and to which precision."""
@@ -68,11 +73,11 @@ class Entry:
 
 def of(name: str, /, **args: Arg) -> Entry:
     """The entry of a public function or class, called by its name."""
-    return Entry(name, f"hf.{name}({{*}})", args)
+    return Entry(name, f"hf.{ADDRESS[name]}({{*}})", args)
 
 
 def made(name: str, use: str, /, **args: Arg) -> list[Entry]:
     """The entries of a class: made alone, which must refuse what is bad then, and made and used, `{}` in `use`."""
-    alone = Entry(name, f"hf.{name}({{*}})", {name: arg.when_made() for name, arg in args.items()})
+    alone = Entry(name, f"hf.{ADDRESS[name]}({{*}})", {name: arg.when_made() for name, arg in args.items()})
     used = Entry(name, use.replace("{}", alone.template), {name: arg.when_used() for name, arg in args.items()})
     return [alone, used]

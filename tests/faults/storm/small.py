@@ -24,8 +24,8 @@ SMALL: dict[str, str] = {
     "other": "hf.Cloud(np.array([[1.0, 0.5], [-0.5, 0.25], [0.25, -1.0]]), np.array([0.5, 0.25, 0.25]))",
     # a group of two elements, how it acts, and the circle
     "group": "hf.Cyclic(2)",
-    "swap": "hf.natural(hf.Cyclic(2))",
-    "still": "hf.trivial(hf.Cyclic(2), 2)",
+    "swap": "hf.natural_rep(hf.Cyclic(2))",
+    "still": "hf.trivial_rep(hf.Cyclic(2), 2)",
     "circle": "hf.SpecialOrthogonal(2)",
     "quarters": "hf.SpecialOrthogonal(2).grid(4)",
     # a unit with four parameters, its action, clouds of its particles
@@ -41,7 +41,7 @@ SMALL: dict[str, str] = {
     "ys": "np.array([[0.25, 0.5], [-0.5, 1.0], [0.75, -0.25]])",
     "labels": "np.array([0.25, -0.5, 0.75])",
     "sample": "hf.Sample(xs, ys)",
-    "closed": "hf.close(sample, swap, swap)",
+    "closed": "hf.orbit_closure(sample, swap, swap)",
     "batches": "hf.Sample(xs, ys, size=2)",
     "risk": "hf.Risk(unit, sample)",
     "field": "hf.Descend(risk)",
@@ -53,8 +53,8 @@ SMALL: dict[str, str] = {
     "teacher": "hf.uniform(np.array([[1.0, 0.5, -0.75], [-0.5, 1.0, 0.25]]))",
     "students": "hf.uniform(np.array([[0.5, 1.0, 0.5], [1.0, -0.25, 0.5], [-0.25, 0.5, 1.0]]))",
     # laws on a line
-    "grid": "hf.Grid(-3.0, 3.0, 16)",
-    "law": "hf.Grid(-3.0, 3.0, 16).normal(0.5, 1.0)",
+    "grid": "hf.grids.Grid(-3.0, 3.0, 16)",
+    "law": "hf.grids.Grid(-3.0, 3.0, 16).normal(0.5, 1.0)",
     "well": "hf.Penalty(1.0)",
     "masses": "np.array([0.25, 0.5, 0.125, 0.125])",
     "quantiles": "np.array([-1.0, -0.25, 0.5, 1.5])",
@@ -62,14 +62,14 @@ SMALL: dict[str, str] = {
     "moments": "np.array([[1.0, 0.25], [0.25, 0.5]])",
     "goal": "np.array([[0.5, 0.0], [0.0, 0.25]])",
     "times": "np.array([0.0, 0.25, 0.5])",
-    "bowl": "hf.Bowl(moments, np.array([0.25, -0.5]), goal)",
+    "bowl": "hf.exact.QuadraticEnergy(moments, np.array([0.25, -0.5]), goal)",
     "features": "np.array([[1.0, 0.5, -0.25], [0.5, -0.5, 1.0], [-1.0, 0.25, 0.5], [0.25, 1.0, 0.0]])",
     # what a discovery finds
     "basis": "np.array([[0.5, 0.5], [0.5, -0.5], [0.5, -0.5], [0.5, 0.5]])",
-    "found": "hf.Discovery(basis, [], 'it is the whole space')",
-    "pattern": "hf.sharing(basis)",
+    "found": "hf.practice.Discovery(basis, [], 'it is the whole space')",
+    "pattern": "hf.practice.sharing(basis)",
     # the four schemes side by side
-    "four": "hf.four_schemes(unit, sample, swap, swap)",
+    "four": "hf.practice.four_schemes(unit, sample, swap, swap)",
     # functions
     "square": "lambda theta: jnp.sum(theta**2)",
     "ridge": "lambda theta, x: jnp.tanh(theta @ x)[None]",
@@ -83,31 +83,35 @@ SMALL: dict[str, str] = {
     "table_of_numbers": "(folder / 'n.csv').write_text('1,2,3\\n4,5,6\\n') and folder / 'n.csv'",
     # two players and their game
     "players": "{'x': cloud, 'y': other}",
-    "product": "lambda x, y: x @ y",
-    "payoff": "hf.ExpectedPayoff(product)",
-    "game": "hf.DescentAscent(payoff, ascend='y', growth=0.5)",
+    "direct_product": "lambda x, y: x @ y",
+    "payoff": "hf.games.ExpectedPayoff(product)",
+    "game": "hf.games.DescentAscent(payoff, ascend='y', growth=0.5)",
     "saved": "hf.Fitted(unit, wide).save(folder / 'f.npz') or wide.save(folder / 'c.npz') or folder",
     # members of a user's own, whose one method is given
-    "OwnField": "class OwnField(hf.Field):\n    at: object\n    def __call__(self, key, cloud): return self.at(cloud)\n"
+    "OwnField": "class OwnField(hf.extend.Field):\n    at: object\n"
+    "    def __call__(self, key, cloud): return self.at(cloud)\n"
     "    @classmethod\n    def examples(cls): return []",
-    "OwnScheme": "class OwnScheme(hf.Scheme):\n    at: object\n"
+    "OwnScheme": "class OwnScheme(hf.extend.Scheme):\n    at: object\n"
     "    def step(self, key, field, cloud, state, dt): return self.at(cloud), state\n"
     "    @classmethod\n    def examples(cls): return []",
-    "OwnPayoff": "class OwnPayoff(hf.Payoff):\n    at: object\n    def __call__(self, clouds): return self.at(clouds)\n"
+    "OwnPayoff": "class OwnPayoff(hf.games.Payoff):\n    at: object\n"
+    "    def __call__(self, clouds): return self.at(clouds)\n"
     "    @classmethod\n    def examples(cls): return []",
-    "OwnDomain": "class OwnDomain(hf.Domain):\n    at: object\n    def project(self, atoms): return self.at(atoms)\n"
+    "OwnDomain": "class OwnDomain(hf.extend.Domain):\n    at: object\n"
+    "    def project(self, atoms): return self.at(atoms)\n"
     "    def along(self, atoms, velocity): return velocity\n    @classmethod\n    def examples(cls): return []",
-    "OwnFunctional": "class OwnFunctional(hf.Functional):\n    at: object\n    def __call__(self, cloud): "
+    "OwnFunctional": "class OwnFunctional(hf.extend.Functional):\n    at: object\n    def __call__(self, cloud): "
     "return self.at(cloud)\n    @classmethod\n    def examples(cls): return []",
-    "OwnData": "class OwnData(hf.Data):\n    at: object\n    def batch(self, key): return self.at(key)\n"
+    "OwnData": "class OwnData(hf.extend.Data):\n    at: object\n    def batch(self, key): return self.at(key)\n"
     "    @classmethod\n    def examples(cls): return []",
-    "OwnEnergy": "class OwnEnergy(hf.InternalEnergy):\n    at: object\n    def density(self, ratio): return "
+    "OwnEnergy": "class OwnEnergy(hf.grids.InternalEnergy):\n    at: object\n    def density(self, ratio): return "
     "self.at(ratio)\n    @classmethod\n    def examples(cls): return []",
-    "OwnLoss": "class OwnLoss(hf.Loss):\n    at: object\n    def __call__(self, f, y): return self.at(f, y)\n"
+    "OwnLoss": "class OwnLoss(hf.losses.Loss):\n    at: object\n"
+    "    def __call__(self, f, y): return self.at(f, y)\n"
     "    @classmethod\n    def examples(cls): return []",
-    "OwnMetric": "class OwnMetric(hf.Metric):\n    at: object\n    def __call__(self, outputs, ys): "
+    "OwnMetric": "class OwnMetric(hf.losses.Metric):\n    at: object\n    def __call__(self, outputs, ys): "
     "return self.at(outputs, ys)\n    @classmethod\n    def examples(cls): return []",
-    "OwnNetwork": "class OwnNetwork(hf.Network):\n    at: object\n    dim = 4\n    inputs = outputs = 2\n"
+    "OwnNetwork": "class OwnNetwork(hf.extend.Network):\n    at: object\n    dim = 4\n    inputs = outputs = 2\n"
     "    def __call__(self, cloud, xs): return self.at(cloud, xs)\n"
     "    @classmethod\n    def examples(cls): return []",
     # what is done to a right value to bend it

@@ -2,7 +2,7 @@
 
     python tests/faults/storm/storm.py --calls 300              # the faults of 300 calls, by name
     python tests/faults/storm/storm.py --name w2 --calls 50     # those of one name, or of a room: --name measures
-    python tests/faults/storm/storm.py --run 'hf.w2(3, cloud)'  # one call as a script, and its traceback
+    python tests/faults/storm/storm.py --run 'hf.distances.w2(3, cloud)'  # one call as a script, and its traceback
 
 The calls run in a process of their own, with limits on time and memory: a request that would fill the machine costs
 that process alone, which is then begun again.

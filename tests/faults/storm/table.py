@@ -9,7 +9,9 @@ import entries_learning
 import entries_measures
 import entries_models
 import entries_practice
-from entry import Entry
+from entry import ADDRESS, Entry
+
+from haarflow.contents import public
 
 ROOMS: dict[str, list[Entry]] = {
     "algebra": entries_algebra.ENTRIES,
@@ -32,7 +34,7 @@ RECORDS = {
     "Bounds",
     "Discovery",
     "Sharing",
-    "Symmetry",
+    "SignedPermutation",
     "Diverged",
     "Refusal",
 }
@@ -41,14 +43,12 @@ RECORDS = {
 
 def gaps() -> list[str]:
     """Public names without an entry, and arguments that no entry gives."""
-    import haarflow
-
-    found = []
-    for name in dir(haarflow):
+    found, things = [], public()
+    for name, address in ADDRESS.items():
         mine = [entry for entry in ENTRIES if entry.name.partition(".")[0] == name]
         if not mine:
             found.append(f"{name} has no entry")
-        kind = getattr(haarflow, name)
+        kind = things[address]
         if name in RECORDS or inspect.isabstract(kind):
             continue
         given = {argument for entry in mine if entry.name == name for argument in entry.args}

@@ -1,6 +1,6 @@
 """Orbits of samples folded together: where a network is equivariant, one sample of an orbit stands for all of them."""
 
-from haarflow.algebra.kinds import Finite
+from haarflow.algebra.base import Finite
 from haarflow.algebra.reps import Rep, one_group
 from haarflow.doors import door
 from haarflow.errors import Refusal

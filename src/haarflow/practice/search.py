@@ -10,7 +10,7 @@ from haarflow.dynamics.fields import Field
 from haarflow.errors import Refusal, one_of
 from haarflow.measures.clouds import Cloud
 from haarflow.practice.escape import RULES, Escape, Excess
-from haarflow.practice.sharing import tie, tied
+from haarflow.practice.parameter_sharing import tie, tied
 from haarflow.values import refuse_unless_affordable
 
 STOPS = ("test", "threshold")

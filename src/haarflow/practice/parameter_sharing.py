@@ -170,7 +170,7 @@ def tie(basis: Float[np.ndarray, "p k"], pattern: Sharing) -> tuple[Float[np.nda
 
 @door
 @dataclass(frozen=True, eq=False)
-class Symmetry:
+class SignedPermutation:
     """A signed permutation of the outputs and one of the inputs: e_i goes to signs[i] · e_images[i]."""
 
     outputs: Int[np.ndarray, " c"]
@@ -199,7 +199,7 @@ def symmetries(
     shape: tuple[Count, Count] | None = None,
     tolerance: NonNegative = 0.3,
     limit: Count = 5000,
-) -> list[Symmetry]:
+) -> list[SignedPermutation]:
     """Every pair of signed permutations (A, B) with A z Bᵀ = z for all matrices z (c×d) of a subspace.
 
     (A, B) and (−A, −B) move the parameters alike and are listed once, the identity first. Without a shape the
@@ -217,7 +217,7 @@ def symmetries(
     return found
 
 
-def _search(entries: Float[np.ndarray, "c d k"], slack: float) -> Iterator[Symmetry]:
+def _search(entries: Float[np.ndarray, "c d k"], slack: float) -> Iterator[SignedPermutation]:
     """Images (place, sign) for outputs 0 … c−1 and inputs c … c+d−1, by depth-first search."""
     c, d, _ = entries.shape
     order = _connected(np.linalg.norm(entries, axis=-1) > slack)
@@ -278,10 +278,10 @@ def _connected(linked: np.ndarray) -> list[int]:
     return list(order)
 
 
-def _symmetry(images: dict[int, tuple[int, int]], c: int, d: int) -> Symmetry:
+def _symmetry(images: dict[int, tuple[int, int]], c: int, d: int) -> SignedPermutation:
     places = np.array([images[v][0] for v in range(c + d)])
     signs = np.array([images[v][1] for v in range(c + d)])
-    return Symmetry(places[:c], signs[:c], places[c:] - c, signs[c:])
+    return SignedPermutation(places[:c], signs[:c], places[c:] - c, signs[c:])
 
 
 def _matrix(images: np.ndarray, signs: np.ndarray) -> np.ndarray:

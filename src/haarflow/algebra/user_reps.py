@@ -10,15 +10,15 @@ from jaxtyping import Array, Float, Int
 
 from haarflow.algebra import proofs
 from haarflow.algebra.acting import Action, ByGather, ByMatrices, as_action
+from haarflow.algebra.base import Finite, Group, finite
 from haarflow.algebra.cache import remembered
 from haarflow.algebra.checks import fits, refuse_broken, whole
-from haarflow.algebra.fixed import signed_generators
+from haarflow.algebra.fixed_space import signed_generators
 from haarflow.algebra.generated import Matrices
-from haarflow.algebra.groups import Cyclic, Dihedral, Rotations, SpecialOrthogonal, Symmetric
-from haarflow.algebra.kinds import Finite, Group, finite
+from haarflow.algebra.groups import Cyclic, Dihedral, PlanarRotations, SpecialOrthogonal, Symmetric
 from haarflow.algebra.products import Product, lift
 from haarflow.algebra.proofs import cayley
-from haarflow.algebra.reps import Rep, natural, trivial
+from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
 from haarflow.algebra.tables import Frozen, Places, distinct, match, static
 from haarflow.doors import Count, door
 from haarflow.errors import Refusal
@@ -48,7 +48,7 @@ class Tabulated(Rep):
     @classmethod
     def examples(cls):
         signs = np.linalg.det(Symmetric(3).elements())[:, None, None]
-        return [cls(Symmetric(3), Frozen(signs)), cls(Cyclic(3), Frozen(Rotations(3).elements()))]
+        return [cls(Symmetric(3), Frozen(signs)), cls(Cyclic(3), Frozen(PlanarRotations(3).elements()))]
 
 
 class Permuting(Rep):
@@ -74,8 +74,8 @@ class Permuting(Rep):
 
     @classmethod
     def examples(cls):
-        turned = permutation(Cyclic(4), generators=[(1, 0, 2)])
-        return [turned, regular(Symmetric(3)), image(Dihedral(4), 3, 3), image(Dihedral(1), 3, 2)]
+        turned = permutation_rep(Cyclic(4), generators=[(1, 0, 2)])
+        return [turned, regular_rep(Symmetric(3)), image_rep(Dihedral(4), 3, 3), image_rep(Dihedral(1), 3, 2)]
 
 
 class Formula(Rep):
@@ -102,14 +102,14 @@ class Formula(Rep):
     def _plain(self, g: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "k k"]:
         return self._sized(numbers("A representation's rho(g)", self.function(g), numpy=True, finite=False))
 
-    def _sized(self, image: Any) -> Any:
+    def _sized(self, matrix: Any) -> Any:
         """The image itself, where it is a matrix k × k."""
-        if np.shape(image) != (self.k, self.k):
+        if np.shape(matrix) != (self.k, self.k):
             raise Refusal(
                 f"A representation on R^{self.k} gives matrices {self.k} × {self.k}; got the shape "
-                f"{np.shape(image)}. Write the size of rho(g) as `dim=`."
+                f"{np.shape(matrix)}. Write the size of rho(g) as `dim=`."
             )
-        return image
+        return matrix
 
     def __repr__(self):
         name = getattr(self.function, "__name__", "function")
@@ -156,7 +156,7 @@ def represent(
 
 
 @door
-def permutation(group: Group, points=None, *, elements=None, generators=None) -> Rep:
+def permutation_rep(group: Group, points=None, *, elements=None, generators=None) -> Rep:
     """A finite group that permutes 0 … k−1, checked on every element: by points that it moves, or by lists of images.
 
     Points are rows (k, d) of R^d that the group maps to each other. Images p, with p[i] the image of i, are
@@ -175,16 +175,16 @@ def permutation(group: Group, points=None, *, elements=None, generators=None) ->
 
 
 @door
-def regular(group: Group) -> Rep:
+def regular_rep(group: Group) -> Rep:
     """The left regular representation: one coordinate for each element h, sent to that of g h."""
     finite = _finite(group, "The regular representation")
     fits(f"The multiplication table of {group}", finite.order, finite.order)
     moved = [match(finite.elements(), s @ finite.elements()) for s in finite.generators()]
-    return permutation(group, generators=np.array(moved, np.int64).reshape(-1, finite.order))
+    return permutation_rep(group, generators=np.array(moved, np.int64).reshape(-1, finite.order))
 
 
 @door
-def image(group: Group | str, h: Count, w: Count, channels: Count = 1) -> Rep:
+def image_rep(group: Group | str, h: Count, w: Count, channels: Count = 1) -> Rep:
     """A group that moves the pixels of images h × w × channels, flattened row by row with the channels last.
 
     The group is named, or given as rotations and flips of the plane (x right, y up), or as `Cyclic(h) * Cyclic(w)`:
@@ -192,15 +192,15 @@ def image(group: Group | str, h: Count, w: Count, channels: Count = 1) -> Rep:
     "flips" left–right and up–down, "mirror" left–right alone, and "translations", of which there are h w and where
     what leaves on one side comes back on the other.
 
-        on_x = image("dihedral", 28, 28, channels=3)       # on rows of 28 · 28 · 3 = 2352 numbers
-        on_y = trivial(on_x.group, 10)                     # ten labels that stay
+        on_x = image_rep("dihedral", 28, 28, channels=3)       # on rows of 28 · 28 · 3 = 2352 numbers
+        on_y = trivial_rep(on_x.group, 10)                     # ten labels that stay
     """
     group = _named(group, h, w) if isinstance(group, str) else group
     if isinstance(group, Product) and _shifts(group) == (h, w):
-        pixels = lift(natural(Cyclic(h)), group, 0) * lift(natural(Cyclic(w)), group, 1)
+        pixels = lift(natural_rep(Cyclic(h)), group, 0) * lift(natural_rep(Cyclic(w)), group, 1)
     else:
         pixels = _turned(group, h, w)
-    return pixels if channels == 1 else pixels * trivial(group, channels)
+    return pixels if channels == 1 else pixels * trivial_rep(group, channels)
 
 
 @door
@@ -209,26 +209,26 @@ def point_set(group: Group, columns: Count) -> Rep:
 
     on_x = point_set(Symmetric(1000), 3)       # sets of 1000 points in space, in whatever order
     """
-    moves = signed_generators(natural(group))
+    moves = signed_generators(natural_rep(group))
     if moves is None or np.any(moves[1] < 0):
         raise Refusal(
             f"A set of points is moved by a group that permutes them; got {group}. Write `Symmetric(m)` for all "
             "permutations of m points, or `Permutations([...])` for some."
         )
-    return natural(group) * trivial(group, columns)
+    return natural_rep(group) * trivial_rep(group, columns)
 
 
 def _named(name: str, h: int, w: int) -> Group:
     groups = {
         "dihedral": lambda: Dihedral(4),
-        "rotations": lambda: Rotations(4),
+        "rotations": lambda: PlanarRotations(4),
         "flips": lambda: Dihedral(2),
         "mirror": lambda: Matrices([np.diag([-1.0, 1.0])]),
         "translations": lambda: Cyclic(h) * Cyclic(w),
     }
     if name not in groups:
         raise Refusal(
-            f"An image's group is one of {', '.join(groups)}, or a group of the plane; got {said(name)}. Write "
+            f"An image_rep's group is one of {', '.join(groups)}, or a group of the plane; got {said(name)}. Write "
             "image('dihedral', 28, 28), for example."
         )
     return groups[name]()
@@ -247,14 +247,15 @@ def _turned(group: Group, h: int, w: int) -> Rep:
     if group.dim != 2 or not isinstance(group, Finite) or np.any(group.generators() % 1):
         raise Refusal(
             f"An image is moved pixel by pixel by quarter turns and flips; got {group}. Write "
-            "`Rotations(4)`, `Rotations(2)`, `Dihedral(4)`, `Dihedral(2)` or `Dihedral(1)`; or `Cyclic(h) * Cyclic(w)` "
+            "`PlanarRotations(4)`, `PlanarRotations(2)`, `Dihedral(4)`, `Dihedral(2)` or `Dihedral(1)`; or "
+            "`Cyclic(h) * Cyclic(w)` "
             "for the translations of an h × w image."
         )
     if h != w and np.any(group.generators()[:, 0, 1]):
         raise Refusal(f"Quarter turns move square images; got {h} × {w} under {group}. Crop or pad the image.")
     fits(f"The pixels moved by {group}", group.order, h, w)
     y, x = np.meshgrid((h - 1) / 2 - np.arange(h), np.arange(w) - (w - 1) / 2, indexing="ij")
-    return permutation(group, np.stack([x.ravel(), y.ravel()], -1))
+    return permutation_rep(group, np.stack([x.ravel(), y.ravel()], -1))
 
 
 def _extended(group: Finite, identity: np.ndarray, images: np.ndarray, compose: Callable) -> np.ndarray:
@@ -262,10 +263,10 @@ def _extended(group: Finite, identity: np.ndarray, images: np.ndarray, compose: 
     table: list = [identity] + [None] * (group.order - 1)
     todo = [0]
     for here in todo:
-        for image, edges in zip(images, cayley(group), strict=True):
+        for move, edges in zip(images, cayley(group), strict=True):
             there = int(edges[here])
             if table[there] is None:
-                table[there] = compose(table[here], image)
+                table[there] = compose(table[here], move)
                 todo.append(there)
     return np.stack(table)
 

@@ -106,14 +106,14 @@ class Group(Constant):
         return np.stack([np.eye(self.dim), *letters, *words])
 
     def __mul__(self, other: "Group") -> "Group":
-        from haarflow.algebra.products import product
+        from haarflow.algebra.products import direct_product
 
-        return product(self, other)
+        return direct_product(self, other)
 
     def __rmul__(self, other: "Group") -> "Group":
-        from haarflow.algebra.products import product
+        from haarflow.algebra.products import direct_product
 
-        return product(other, self)
+        return direct_product(other, self)
 
 
 class Finite(Group):

@@ -1,0 +1,131 @@
+"""Write the reference: every public name with its signature, its sentences and a call that runs.
+
+    python docs/make_reference.py            # writes docs/reference.md
+
+The calls are those of the table that the tests bend (tests/faults/storm), with what is optional left out.
+"""
+
+import inspect
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from haarflow.contents import addresses, public, topics
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "tests" / "faults" / "storm"))
+storm = {name: import_module(name) for name in ("small", "table")}
+ENTRIES, needed, written = storm["table"].ENTRIES, storm["small"].needed, storm["small"].written
+
+ROOMS = {
+    "algebra": "Groups and representations",
+    "measures": "Clouds",
+    "models": "Units and networks",
+    "learning": "Data, losses, risks, symmetry",
+    "dynamics": "Fields, schemes, flow",
+    "practice": "Practice",
+    "errors": "Complaints",
+}
+ONE_OF_SEVERAL = {"permutation", "represent"}  # none of their arguments must be given, but one of them
+HEAD = """\
+# Reference
+
+Every public name, what it takes and gives, and a call that runs. Made by `make reference` from the docstrings and from
+the table of right calls that the tests use. `haarflow.NAME` is written `hf.NAME`; a star says that the arguments after
+it are given by name.
+
+The calls speak of the small things that are made here:
+
+```python
+{small}
+```
+"""
+IMPORTS = """\
+import pathlib
+import tempfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import haarflow as hf
+
+"""
+
+
+def main() -> None:
+    """Write the page."""
+    (HERE / "reference.md").write_text(page())
+
+
+def page() -> str:
+    """The whole page: the names on top first, then topic by topic."""
+    things = public()
+    calls = {address: example(address, thing) for address, thing in things.items()}
+    small = IMPORTS + "\n".join(written(name) for name in needed("; ".join(calls.values())))
+    parts = [HEAD.format(small=small.strip())]
+    for room, title in ROOMS.items():
+        mine = sorted(name for name, module in addresses().items() if "." not in name and module.split(".")[1] == room)
+        parts.append(f"## {title}\n")
+        parts += [section(name, things[name], calls[name]) for name in mine]
+    for topic in sorted(topics()):
+        parts.append(f"## hf.{topic}\n\n{_doc(import_module(f'haarflow.{topic}'))}\n")
+        parts += [section(name, things[name], calls[name]) for name in things if name.startswith(f"{topic}.")]
+    return "\n".join(parts)
+
+
+def section(address: str, thing, call: str) -> str:
+    """One name: its signature, what its docstring says, and its call."""
+    return f"### `{signature(address, thing)}`\n\n{_doc(thing)}\n\n```python\n{call}\n```\n"
+
+
+def signature(address: str, thing) -> str:
+    """The name and its arguments with their defaults, without types."""
+    if inspect.isclass(thing) and (inspect.isabstract(thing) or issubclass(thing, Exception)):
+        return f"hf.{address}"
+    parameters = [p.replace(annotation=inspect.Parameter.empty) for p in inspect.signature(thing).parameters.values()]
+    return f"hf.{address}{inspect.Signature([_plain(p) for p in parameters])}"
+
+
+def _plain(parameter: inspect.Parameter) -> inspect.Parameter:
+    """A default that is a function or an object is shown by its name."""
+    shown = parameter.default
+    if shown is inspect.Parameter.empty or isinstance(shown, str | int | float | tuple | None):
+        return parameter
+    return parameter.replace(default=_Word(getattr(shown, "__name__", type(shown).__name__)))
+
+
+class _Word(str):
+    __repr__ = str.__str__
+
+
+def example(address: str, thing) -> str:
+    """The right call of a name, with only those arguments that must be given; or one that makes or meets it."""
+    name = address.rpartition(".")[2]
+    own = [entry for entry in ENTRIES if entry.name == name]
+    plain = next((entry for entry in own if entry.template.startswith(f"hf.{address}({{*}})")), None)
+    if plain is not None and not inspect.isabstract(thing):
+        return plain.source() if name in ONE_OF_SEVERAL else shortened(plain, thing)
+    return (own or [entry for entry in ENTRIES if entry.name.startswith(f"{name}.")])[0].source()
+
+
+def shortened(entry, thing) -> str:
+    """The entry's call without optional arguments, those before the star by position."""
+    parameters = inspect.signature(thing).parameters
+    required = [name for name, p in parameters.items() if p.default is p.empty and name in entry.args]
+    words = [
+        entry.args[name].source
+        if parameters[name].kind is not inspect.Parameter.KEYWORD_ONLY
+        else f"{name}={entry.args[name].source}"
+        for name in required
+    ]
+    return entry.template.replace("{*}", ", ".join(words))
+
+
+def _doc(thing) -> str:
+    return inspect.getdoc(thing) or ""
+
+
+if __name__ == "__main__":
+    main()
