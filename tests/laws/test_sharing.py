@@ -162,7 +162,7 @@ REFUSED = {
     ),
     "fewer signs": (
         lambda: SignedPermutation([0, 1], [1], [0], [1]),
-        "Symmetry's output_signs has the shape .* with c = 2",
+        "SignedPermutation's output_signs has the shape .* with c = 2",
     ),
 }
 

@@ -213,11 +213,11 @@ SENTENCES = {
     ),
     "oblong": (
         lambda: image_rep(PlanarRotations(4), 2, 3),
-        "Quarter turns move square images; got 2 × 3 under Rotations(4). Crop or pad the image.",
+        "Quarter turns move square images; got 2 × 3 under PlanarRotations(4). Crop or pad the image.",
     ),
     "sixths": (
         lambda: image_rep(PlanarRotations(6), 4, 4),
-        "An image is moved pixel by pixel by quarter turns and flips; got Rotations(6). Write",
+        "An image is moved pixel by pixel by quarter turns and flips; got PlanarRotations(6). Write",
     ),
     "a function that fails on one element": (
         lambda: represent(Symmetric(5), _wrong_once, dim=1),
@@ -319,7 +319,7 @@ SENTENCES = {
     "a list without end": (lambda: Cyclic(10**9).elements(), "A matrix of Cyclic(1000000000) would need 8.0e+00 EB of"),
     "turns finer than rounding": (
         lambda: PlanarRotations(10**9),
-        "Turns by 2π/n are told apart up to n = 1e+07; got Rotations(1000000000). Write `SpecialOrthogonal(2)`",
+        "Turns by 2π/n are told apart up to n = 1e+07; got PlanarRotations(1000000000). Write `SpecialOrthogonal(2)`",
     ),
     "an order of many digits": (
         lambda: Symmetric(3000).elements(),

@@ -200,7 +200,7 @@ def test_the_settings_of_an_experiment_are_told(capsys, monkeypatch):
     assert said.startswith("coin-mean  The mean of n coins errs like `n^-1/2`.\n")
     rows = {line.split()[0]: line for line in said.splitlines() if line.strip()}
     assert re.fullmatch(
-        r"sizes +10, 100, 1000 +grows  numbers of coins; a list, each a whole number >= 1 *", rows["sizes"]
+        r"sizes +10, 100, 1000 +grows  numbers of coins; a list, each a whole number >= 1, *", rows["sizes"]
     )
     assert re.fullmatch(r"repetitions +20 +40 +grows  independent runs; a whole number >= 1 *", rows["repetitions"])
     assert re.fullmatch(r"scale +1 +a number > 0 *", rows["scale"])

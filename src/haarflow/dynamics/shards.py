@@ -78,7 +78,7 @@ def everywhere(tree: T, mesh: Mesh | None) -> T:
 def _spread(leaf: jax.Array, mesh: Mesh) -> jax.Array:
     place = NamedSharding(mesh, PartitionSpec())
     if leaf.sharding.device_set == place.device_set and not leaf.is_fully_replicated and leaf.ndim:
-        return _put(leaf, NamedSharding(mesh, PartitionSpec(_AXIS)))
+        return _put(leaf, NamedSharding(mesh, PartitionSpec(AXIS)))
     if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key) or leaf.nbytes < _LARGE:
         return _put(leaf, place)
     known = _copies.get((id(leaf), mesh))

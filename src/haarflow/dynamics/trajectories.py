@@ -136,7 +136,7 @@ def _over_runs(times: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.nd
     return times.mean(0)[going], middle, low, high
 
 
-def _short(value: np.ndarray, runs: int) -> str:
+def _short(value: Any, runs: int) -> str:
     """A value in a few letters; of several runs, the least and the largest."""
     if value.ndim > runs:
         return f"an array {value.shape[runs:]}"
