@@ -158,7 +158,7 @@ REFUSED = {
     "half a label": (lambda: Sharing([0.5], [1]), "Sharing's labels holds whole numbers; got a list of 1"),
     "images": (
         lambda: SignedPermutation([0, 0], [1, 1], [0], [1]),
-        r"Symmetry's outputs hold each of 0 … 1 once; got an array",
+        r"SignedPermutation's outputs hold each of 0 … 1 once; got an array",
     ),
     "fewer signs": (
         lambda: SignedPermutation([0, 1], [1], [0], [1]),

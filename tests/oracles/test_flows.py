@@ -294,15 +294,15 @@ def test_the_limit_of_relu_units_integrates_the_rest():
 BAD = {
     "a lopsided H": (
         lambda: QuadraticEnergy(np.array([[1.0, 0.5], [0.0, 1.0]]), np.zeros(2), np.zeros((2, 2))),
-        "A Bowl's H is a symmetric matrix; got one that is 0.5 from it",
+        "A QuadraticEnergy's H is a symmetric matrix; got one that is 0.5 from it",
     ),
     "a Bowl of two sizes": (
         lambda: QuadraticEnergy(np.eye(2), np.zeros(3), np.eye(2)),
-        r"A Bowl's b has the shape \(p\) with p = 2",
+        r"A QuadraticEnergy's b has the shape \(p\) with p = 2",
     ),
     "a cloud elsewhere": (
         lambda: BOWL(uniform(np.ones((2, 3)))),
-        r"A Bowl of R\^2 takes clouds in R\^2; got one in R\^3",
+        r"A QuadraticEnergy of R\^2 takes clouds in R\^2; got one in R\^3",
     ),
     "a mean elsewhere": (
         lambda: gaussian_flow(BOWL, np.zeros(3), np.eye(3), times=[1.0]),
@@ -351,13 +351,16 @@ BAD = {
     ),
     "labels of another size": (
         lambda: random_feature_flow(np.ones((2, 3)), np.ones(2), times=[1.0]),
-        r"frozen_flow's ys has the shape \(b\) with b = 3",
+        r"random_feature_flow's ys has the shape \(b\) with b = 3",
     ),
     "weights beyond one": (
         lambda: random_feature_flow(np.ones((2, 3)), np.ones(3), times=[1.0], weights=np.ones(2)),
         "The weights of features sum to one; got 2",
     ),
-    "matrices that are rows": (lambda: quadratic_monte_carlo(np.ones(3)), "quadratic_sampling's moments has the shape"),
+    "matrices that are rows": (
+        lambda: quadratic_monte_carlo(np.ones(3)),
+        "quadratic_monte_carlo's moments has the shape",
+    ),
 }
 
 

@@ -109,8 +109,10 @@ def test_a_linearised_unit_is_right_to_first_order_and_keeps_its_anchors():
 
 def test_the_plateau_in_three_dimensions_and_in_many():
     np.testing.assert_allclose(relu_beyond_linear(3), 1 / 4 - 3 / 16, rtol=1e-12)  # x₁ is uniform there
-    for d, slack in ((10**6, 1e-5), (10**15, 1e-12), (10**400, 1e-12)):
+    for d, slack in ((10**6, 1e-5), (10**15, 1e-12), (2**63 - 1, 1e-12)):
         np.testing.assert_allclose(relu_beyond_linear(d), 1 / 4 - 1 / (2 * np.pi), rtol=slack)
+    with pytest.raises(Refusal, match=r"relu_beyond_linear's d is a whole number below 2\*\*63; got 1000"):
+        relu_beyond_linear(10**400)
 
 
 def test_refusals():

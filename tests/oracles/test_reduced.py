@@ -169,7 +169,7 @@ BAD = {
         r"A frame of R\^2 is for particles",
     ),
     "a frame that is none": (lambda: relu_coordinates(np.ones((2, 3)), np.ones((2, 2))), "orthonormal columns; got"),
-    "a line of directions": (lambda: gegenbauer_rule(1, 4), "angle_quadrature's dim is a whole number >= 2; got 1"),
+    "a line of directions": (lambda: gegenbauer_rule(1, 4), "gegenbauer_rule's dim is a whole number >= 2; got 1"),
 }
 
 

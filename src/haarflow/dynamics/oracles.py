@@ -55,20 +55,20 @@ class QuadraticEnergy(Functional):
 
     def __check_init__(self):
         for name, matrix in (("H", self.H), ("A", self.A)):
-            refuse_unless_symmetric(f"A Bowl's {name}", matrix)
+            refuse_unless_symmetric(f"A QuadraticEnergy's {name}", matrix)
 
     @property
     def dim(self):
         return len(self.b)
 
     def __call__(self, cloud):
-        refuse_unless_in("A Bowl", len(self.b), cloud)
+        refuse_unless_in("A QuadraticEnergy", len(self.b), cloud)
         mean = cloud.mean()
         alone = jnp.sum((cloud.atoms @ self.H) * cloud.atoms, axis=1) / 2 + cloud.atoms @ self.b
         return cloud.weights @ alone + mean @ self.A @ mean / 2
 
     def variation(self, cloud):
-        refuse_unless_in("A Bowl", len(self.b), cloud)
+        refuse_unless_in("A QuadraticEnergy", len(self.b), cloud)
         force = self.b + self.A @ cloud.mean()
         pulled = cloud.atoms @ self.H
         return Variation(jnp.sum(pulled * cloud.atoms, axis=1) / 2 + cloud.atoms @ force, -pulled - force[None, :])

@@ -182,8 +182,8 @@ class SignedPermutation:
         for name, images in (("outputs", self.outputs), ("inputs", self.inputs)):
             if not len(images) or not np.array_equal(np.sort(images), np.arange(len(images))):
                 raise Refusal(
-                    f"Symmetry's {name} hold each of 0 … {len(images) - 1} once; got {said(images)} that do not. "
-                    "Write the image of each coordinate."
+                    f"SignedPermutation's {name} hold each of 0 … {len(images) - 1} once; got {said(images)} that do "
+                    "not. Write the image of each coordinate."
                 )
         _refuse_signs("Symmetry", np.concatenate([self.output_signs, self.input_signs]))
 
