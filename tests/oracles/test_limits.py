@@ -143,7 +143,7 @@ def test_single_precision_settles_as_well():
 
 
 def test_refusals():
-    with pytest.raises(Refusal, match="half-square Risk over a whole Sample; got the loss square over Sample"):
+    with pytest.raises(Refusal, match="half-square Risk over a whole Sample; got the loss 'square' over Sample"):
         pairwise(Risk(RISK.unit, RISK.data, "square"))
     with pytest.raises(Refusal, match="polish keeps the atoms heavier than `least`; got none above 2"):
         polish(RISK + Penalty(1.0), LINE, least=2.0)

@@ -117,8 +117,8 @@ SENTENCES = [
     (lambda: house.Quadratic(True), "A Quadratic's inputs is a whole number; got True"),
     (lambda: house.Bump(2, 1, variance=0), "A Bump's variance is a finite number > 0; got 0"),
     (lambda: house.Bump(2, 1, variance=NAN), "A Bump's variance is a finite number; got nan"),
-    (lambda: house.Linearised("u"), "A Linearised's unit is an? Unit; got 'u'"),
-    (lambda: house.Scaled(UNIT, NAN), "A Scaled's scale is a finite number; got nan"),
+    (lambda: house.kernels.Linearised("u"), "A Linearised's unit is an? Unit; got 'u'"),
+    (lambda: house.kernels.Scaled(UNIT, NAN), "A Scaled's scale is a finite number; got nan"),
     (lambda: house.Custom(3, 1, 1, 1, abs), "A Custom's function is a function; got 3"),
     (
         lambda: house.Custom(lambda t, x: t * x, 2, 2, 1, abs),
@@ -164,7 +164,7 @@ SENTENCES = [
     (lambda: house.Teacher(UNIT, CLOUD, 3, noise="x"), "A Teacher's noise is .*number.*; got 'x'"),
     (lambda: house.Teacher(UNIT, uniform(np.ones((2, 3))), 3), r"A Dense has 4 parameters; got atoms in R\^3"),
     (lambda: house.Teacher(UNIT, CLOUD, HUGE), "A batch would need"),
-    (lambda: house.TwoGaussians(0, 0.4, 5), "A TwoGaussians's inputs is a whole number >= 1; got 0"),
+    (lambda: house.exact.TwoGaussians(0, 0.4, 5), "A TwoGaussians's inputs is a whole number >= 1; got 0"),
     (lambda: house.folds(KEY, SAMPLE, 4), "at least one row each; got 4 folds of 3 rows. Write a count from 1 to 3"),
     (lambda: house.folds(KEY, SAMPLE, 0), "folds's count is a whole number >= 1; got 0"),
     (lambda: house.folds("k", SAMPLE, 1), "folds's key is one key; got 'k'"),
@@ -185,29 +185,38 @@ SENTENCES = [
         lambda: house.asymmetry(UNIT, CLOUD, np.ones((3, 4)), SWAP, SWAP),
         r"takes inputs of shape \(b, 2\); got \(3, 4\)",
     ),
-    (lambda: house.close("sample", SWAP, SWAP), "orbit_closure's sample is a Sample; got 'sample'"),
-    (lambda: house.close(Sample(np.ones((10**6, 8)), np.ones((10**6, 1))), *BIG), "would need .* of memory.* draws"),
-    (lambda: house.fold(3, SWAP, SWAP), "fold's functional is a Functional; got 3. Write Risk"),
-    (lambda: house.fold(house.Risk(UNIT, SAMPLE), TURNS, TURNS), "is for finite groups; got SpecialOrthogonal"),
-    (lambda: house.kernel_ridge(np.ones((2, 3)), [1, 2]), r"kernel_ridge's gram has the shape \(b, b\)"),
-    (lambda: house.kernel_ridge(np.eye(2), [1, 2], ridge=-1), "kernel_ridge's ridge is a finite number >= 0; got -1"),
-    (lambda: house.kernel_ridge([[1, 2], [0, 9]], [1, 2]), "is symmetric; got entries that differ by 2"),
-    (lambda: house.kernel_flow(np.eye(2), np.eye(3), [1, 2], times=[1]), "kernel_flow's cross has the shape"),
-    (lambda: house.kernel_flow(np.eye(2), np.eye(2), [1, 2], times=[-1]), "kernel_flow's times is .*>= 0; got"),
-    (lambda: house.arc_cosine(np.ones((2, 3)), np.ones((2, 2))), "arc_cosine's others has the shape"),
-    (lambda: house.arc_cosine(np.ones((2, 3)), degree="x"), "arc_cosine's degree is a whole number; got 'x'"),
-    (lambda: house.relu_tangent(XS, output=[1, 2]), "relu_tangent's output is .*number.*; got a list of 2"),
-    (lambda: house.relu_beyond_linear(0), "relu_beyond_linear's d is a whole number >= 1; got 0"),
-    (lambda: house.feature_kernel(UNIT, CLOUD, np.ones((2, 3))), r"takes inputs of shape \(b, 2\); got \(2, 3\)"),
-    (lambda: house.tangent_kernel(Dense(2, 1), uniform([[1, 2]]), XS, np.ones(2)), r"\(b, 2\); got \(2,\)"),
-    (lambda: house.Linearised(UNIT).anchored(uniform([[1.0]])), r"A Dense has 4 parameters; got atoms in R\^1"),
+    (lambda: house.orbit_closure("sample", SWAP, SWAP), "orbit_closure's sample is a Sample; got 'sample'"),
+    (
+        lambda: house.orbit_closure(Sample(np.ones((10**6, 8)), np.ones((10**6, 1))), *BIG),
+        "would need .* of memory.* draws",
+    ),
+    (lambda: house.exact.fold(3, SWAP, SWAP), "fold's functional is a Functional; got 3. Write Risk"),
+    (lambda: house.exact.fold(house.Risk(UNIT, SAMPLE), TURNS, TURNS), "is for finite groups; got SpecialOrthogonal"),
+    (lambda: house.kernels.kernel_ridge(np.ones((2, 3)), [1, 2]), r"kernel_ridge's gram has the shape \(b, b\)"),
+    (
+        lambda: house.kernels.kernel_ridge(np.eye(2), [1, 2], ridge=-1),
+        "kernel_ridge's ridge is a finite number >= 0; got -1",
+    ),
+    (lambda: house.kernels.kernel_ridge([[1, 2], [0, 9]], [1, 2]), "is symmetric; got entries that differ by 2"),
+    (lambda: house.kernels.kernel_flow(np.eye(2), np.eye(3), [1, 2], times=[1]), "kernel_flow's cross has the shape"),
+    (lambda: house.kernels.kernel_flow(np.eye(2), np.eye(2), [1, 2], times=[-1]), "kernel_flow's times is .*>= 0; got"),
+    (lambda: house.kernels.arc_cosine(np.ones((2, 3)), np.ones((2, 2))), "arc_cosine's others has the shape"),
+    (lambda: house.kernels.arc_cosine(np.ones((2, 3)), degree="x"), "arc_cosine's degree is a whole number; got 'x'"),
+    (lambda: house.kernels.relu_tangent(XS, output=[1, 2]), "relu_tangent's output is .*number.*; got a list of 2"),
+    (lambda: house.kernels.relu_beyond_linear(0), "relu_beyond_linear's d is a whole number >= 1; got 0"),
+    (
+        lambda: house.kernels.feature_kernel(UNIT, CLOUD, np.ones((2, 3))),
+        r"takes inputs of shape \(b, 2\); got \(2, 3\)",
+    ),
+    (lambda: house.kernels.tangent_kernel(Dense(2, 1), uniform([[1, 2]]), XS, np.ones(2)), r"\(b, 2\); got \(2,\)"),
+    (lambda: house.kernels.Linearised(UNIT).anchored(uniform([[1.0]])), r"A Dense has 4 parameters; got atoms in R\^1"),
     (lambda: house.Risk(UNIT, SAMPLE, "hinges"), "A Risk's loss is one of .*, or a function; got 'hinges'"),
     (lambda: house.Risk(UNIT, SAMPLE, jnp.subtract), r"each of 2 numbers, to one real number; got \(2,\) of float"),
     (lambda: house.Risk(UNIT, SAMPLE, lambda f: f), "to one real number; got an error, .* takes 1 positional arg"),
-    (lambda: house.Huber(0), "A Huber's delta is a finite number > 0; got 0"),
+    (lambda: house.losses.Huber(0), "A Huber's delta is a finite number > 0; got 0"),
     (lambda: house.Risk(lambda cloud, xs: xs[:1], SAMPLE)(CLOUD), r"to outputs \(b, c\); got \(1, 2\) of float"),
     (lambda: house.Risk(lambda cloud, xs: None, SAMPLE)(CLOUD), r"to outputs \(b, c\); got a NoneType"),
-    (lambda: house.optimum(house.Risk(UNIT, SAMPLE), np.ones((2, 3))), r"has 4 parameters; got atoms in R\^3"),
+    (lambda: house.energies.optimum(house.Risk(UNIT, SAMPLE), np.ones((2, 3))), r"has 4 parameters; got atoms in R\^3"),
 ]
 
 
@@ -232,7 +241,9 @@ def test_what_people_have_is_taken():
         found = house.network(UNIT, uniform(np.ones((3, 4))), xs)
         np.testing.assert_allclose(found, house.network(UNIT, uniform(np.ones((3, 4))), np.array(rows, float)))
         assert house.Sample(xs, xs).xs.dtype in (np.float32, np.float64)
-        np.testing.assert_allclose(house.arc_cosine(xs), house.arc_cosine(np.array(rows, float)), rtol=1e-6)
+        np.testing.assert_allclose(
+            house.kernels.arc_cosine(xs), house.kernels.arc_cosine(np.array(rows, float)), rtol=1e-6
+        )
     assert house.Sample(rows, [1, 2]).ys.shape == (2, 1)
     assert house.Dense(np.int64(2), 2.0).dim == 4
     assert house.network(UNIT, CLOUD, np.zeros((0, 2))).shape == (0, 2)

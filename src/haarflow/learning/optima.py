@@ -86,7 +86,7 @@ def orbit_labels(rep: Rep, atoms: Float[np.ndarray, "n p"]) -> Int[np.ndarray, "
             f"Invariant weights need atoms that {rep} maps to each other, each atom once; got {len(atoms)} atoms "
             "that it does not. Close the grid: np.unique(cloud.orbit(rep).atoms.round(9), axis=0)."
         )
-    return fixed_space.orbits(table, np.ones(table.shape))[0]
+    return fixed_space.orbits(table, np.ones(table.shape, int))[0]
 
 
 def _doubled(tree: T) -> T:

@@ -98,7 +98,7 @@ ENTRIES = [
     *made(
         "ExpectedPayoff",
         "{}(players)",
-        pair=function("direct_product", "lambda x, y: x", "lambda x, y: 'three'", "lambda x, y: None", "lambda x: 1.0"),
+        pair=function("product", "lambda x, y: x", "lambda x, y: 'three'", "lambda x, y: None", "lambda x: 1.0"),
         first=one_of("'x'", "3.0", "'y'").also(late=("'z'",)),
         second=one_of("'y'", "3.0", "'x'").also(late=("'z'",)),
     ),

@@ -83,7 +83,7 @@ SMALL: dict[str, str] = {
     "table_of_numbers": "(folder / 'n.csv').write_text('1,2,3\\n4,5,6\\n') and folder / 'n.csv'",
     # two players and their game
     "players": "{'x': cloud, 'y': other}",
-    "direct_product": "lambda x, y: x @ y",
+    "product": "lambda x, y: x @ y",
     "payoff": "hf.games.ExpectedPayoff(product)",
     "game": "hf.games.DescentAscent(payoff, ascend='y', growth=0.5)",
     "saved": "hf.Fitted(unit, wide).save(folder / 'f.npz') or wide.save(folder / 'c.npz') or folder",
