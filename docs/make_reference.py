@@ -26,7 +26,8 @@ ROOMS = {
     "practice": "Practice",
     "errors": "Complaints",
 }
-ONE_OF_SEVERAL = {"permutation", "represent"}  # none of their arguments must be given, but one of them
+TEMPERED = {"fokker_planck", "free_energy", "gibbs", "quantile_energy", "quantile_step"}  # or an internal energy
+ONE_OF_SEVERAL = {"permutation_rep", "represent"} | TEMPERED  # none of some arguments must be given, but one of them
 HEAD = """\
 # Reference
 

@@ -202,7 +202,7 @@ SENTENCES = {
         lambda: permutation_rep(Cyclic(2), elements=[(0,), (0, 1)]),
         "table is an array of numbers; got rows of different lengths.",
     ),
-    "no images": (lambda: permutation_rep(Cyclic(2)), "permutation takes one of points, `elements=` or"),
+    "no images": (lambda: permutation_rep(Cyclic(2)), "permutation_rep takes one of points, `elements=` or"),
     "points": (
         lambda: permutation_rep(Dihedral(4), np.array([[1.0, 0.0], [0.0, 1.0]])),
         "A set of points is permuted when Dihedral(4) maps it to itself; got points with an image that is none of",

@@ -163,7 +163,7 @@ def permutation_rep(group: Group, points=None, *, elements=None, generators=None
     those under all `group.elements()`, in their order, or only under `group.generators()`.
     """
     finite = _finite(group, "A table of permutations")
-    _one_way("permutation", "points", points, elements, generators)
+    _one_way("permutation_rep", "points", points, elements, generators)
     if points is not None:
         return Permuting(finite, Frozen(_moved(finite, _floats(points))))
     images = _permutations(elements if elements is not None else generators)
