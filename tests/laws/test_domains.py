@@ -52,7 +52,7 @@ def test_no_scheme_leaves_a_domain(domain):
     """Adam with noise on top, from a start off the domain, under many keys."""
     field, cloud = restrict(Descend(Penalty(0.3)), domain), uniform(ATOMS)
     if isinstance(domain, Subspace) and domain.through == "start":
-        field = restrict(Descend(Penalty(0.3)), domain.projector, through="start")
+        field = restrict(Descend(Penalty(0.3)), domain.projector.matrix, through="start")
     scheme = Langevin(Optax(optax.adam(1.0)), 0.1)
     end = flow(field, scheme, cloud, key=jax.random.split(KEY, 2), dt=0.3, steps=20).cloud.atoms
     begun = field.begin(cloud).atoms
