@@ -46,7 +46,7 @@ def test_parts_cover_every_run_once():
 
 def test_orbits_stay_orbits_and_open_data_break_them(monkeypatch):
     assert pairing_error(jax.random.key(0), steps=500) < 1e-12
-    monkeypatch.setattr("haarflow.experiments._published.close", lambda sample, on_x, on_y: sample)
+    monkeypatch.setattr("haarflow.experiments._published.orbit_closure", lambda sample, on_x, on_y: sample)
     assert pairing_error(jax.random.key(0), steps=500) > 1e-3
 
 
