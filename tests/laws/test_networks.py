@@ -15,7 +15,8 @@ from haarflow.learning.averaging import average_network
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
 from haarflow.learning.symmetry import average, orbit_closure
-from haarflow.measures.clouds import Cloud, action_matrices
+from haarflow.measures.actions import action_matrices
+from haarflow.measures.clouds import Cloud
 from haarflow.members import members
 from haarflow.models.networks import CustomNetwork, Network
 from haarflow.models.residual import Residual
@@ -128,7 +129,7 @@ def test_a_linear_network_of_any_kind_is_reduced_and_a_residual_one_is_not():
     cloud = start.orbit(model.action(on_x, on_y))
     field, key = Descend(Risk(model, data)), jax.random.key(0)
     small = reduce_by_orbits(field, cloud, on_x, on_y)
-    found, known = small.field(key, small.cloud).atoms, field(key, cloud).atoms[: start.n]
+    found, known = small.field(key, small.cloud).velocity, field(key, cloud).velocity[: start.n]
     np.testing.assert_allclose(found, known, atol=1e-12)
     deep = Residual((Dense(3, 3, "tanh"), Dense(3, 1)))
     orbit = cloud_for(deep).orbit(deep.action(on_x, on_y))
