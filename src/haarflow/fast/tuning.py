@@ -1,7 +1,7 @@
 """Every number that was chosen by measurement, in one place. Results do not depend on them, beyond rounding.
 
-`python benchmarks/tuning.py` races each against its neighbours, in turns within one run; the numbers below are from two
-AVX2 cores. The tasks are those of `benchmarks/`: published (R^4), averaged (R^4 over a group), wide (R^66).
+Where a measurement is on record it stands beside the number, from two AVX2 cores, on the tasks of `benchmarks/`:
+published (R^4), averaged (R^4 over a group), wide (R^66).
 """
 
 # ---- fused forms of units (fused.py)
