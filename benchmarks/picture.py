@@ -10,7 +10,7 @@ OURS = {"haarflow": "-", "haarflow, one core": "--", "haarflow, two devices": ":
 def draw(results: dict, path: Path) -> None:
     """Ours thick, in three ways; the others thin; what the machine could do as grey marks."""
     from haarflow.runs.experiment import Panel
-    from haarflow.runs.style import still
+    from haarflow.runs.raster import still
 
     panel = Panel("Time of a step", "", lambda figure: _drawn(figure, results), size=(12.6, 4.2))
     path.write_bytes(still(panel, pixels_per_inch=120))
