@@ -34,3 +34,10 @@ from haarflow.learning.sphere import relu_coordinates as relu_coordinates
 from haarflow.learning.sphere import relu_distance as relu_distance
 from haarflow.learning.sphere import relu_kernel as relu_kernel
 from haarflow.learning.sphere import relu_split as relu_split
+
+# Depth separation: what one direction holds of a function that one layer more is.
+from haarflow.models.depth_separation import coordinate_energy as coordinate_energy
+from haarflow.models.depth_separation import least_norm as least_norm
+from haarflow.models.depth_separation import oscillating_unit as oscillating_unit
+from haarflow.models.depth_separation import oscillation as oscillation
+from haarflow.models.depth_separation import ridge_energy as ridge_energy

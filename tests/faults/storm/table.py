@@ -3,6 +3,7 @@
 import inspect
 
 import entries_algebra
+import entries_depth
 import entries_dynamics
 import entries_flow
 import entries_learning
@@ -17,6 +18,7 @@ ROOMS: dict[str, list[Entry]] = {
     "algebra": entries_algebra.ENTRIES,
     "measures": entries_measures.ENTRIES,
     "models": entries_models.ENTRIES,
+    "depth": entries_depth.ENTRIES,
     "learning": entries_learning.ENTRIES,
     "flow": entries_flow.ENTRIES,
     "dynamics": entries_dynamics.ENTRIES,
