@@ -62,7 +62,7 @@ class Depth(Experiment):
     """
 
     group = "dynamics"
-    seconds = 40.0
+    seconds = 25.0
     faults = {"no phase": "the energies are those of a target that does not oscillate"}
 
     dims: Sizes = (2, 4, 6, 8, 10)  # numbers of coordinates d
@@ -150,7 +150,7 @@ class Depth(Experiment):
         gap = abs(data.transform / data.integral - 1)
         yield below("Energy of x₁ + x₂: transform against quadrature, relative error", gap, 1e-5)
         for direction, energy in data.energy.each("direction"):
-            factor = np.exp(_log_slope(energy))
+            factor = np.exp(np.polyfit(self.dims, np.log(energy.values), 1)[0])
             yield between(f"Energy of the {direction}: factor for each further dimension", factor, 0.2, 0.5)
         gain = (data.energy.sel(direction=BEST) / data.energy.sel(direction="sum of all")).max()
         yield below("No direction found holds more than the sum: largest ratio", gain, 1 + 1e-4)
@@ -245,7 +245,3 @@ def _deep(draw: np.random.Generator, d: int, depth: int, width: int = 32):
         return xs @ last
 
     return target
-
-
-def _log_slope(energy) -> float:
-    return np.polyfit(energy.labels("d").astype(float), np.log(energy.values), 1)[0]
