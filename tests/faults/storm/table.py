@@ -6,6 +6,7 @@ import entries_algebra
 import entries_depth
 import entries_dynamics
 import entries_flow
+import entries_function_spaces
 import entries_learning
 import entries_measures
 import entries_models
@@ -19,6 +20,7 @@ ROOMS: dict[str, list[Entry]] = {
     "measures": entries_measures.ENTRIES,
     "models": entries_models.ENTRIES,
     "depth": entries_depth.ENTRIES,
+    "function spaces": entries_function_spaces.ENTRIES,
     "learning": entries_learning.ENTRIES,
     "flow": entries_flow.ENTRIES,
     "dynamics": entries_dynamics.ENTRIES,
@@ -33,6 +35,8 @@ RECORDS = {
     "GridPath",
     "Gibbs",
     "Optimum",
+    "KernelFit",
+    "FeatureFit",
     "Bounds",
     "Discovery",
     "Sharing",
