@@ -285,6 +285,7 @@ def _collection(place: Place, value: Any, origin: type, parts: tuple) -> Any:
         return _kind(place, value, type, "a class")
     if issubclass(origin, Mapping):
         _kind(place, value, Mapping, "a mapping")
+        _refuse_unless_words(place, value, parts[0])
         return {name: admit(Place(f"{place.owner}[{name!r}]", place.sizes), value[name], parts[1]) for name in value}
     if isinstance(value, np.ndarray | jax.Array) and value.ndim:
         value = list(value)
@@ -299,6 +300,15 @@ def _collection(place: Place, value: Any, origin: type, parts: tuple) -> Any:
         each = each * len(value)
     found = [admit(Place(f"{place.owner}[{i}]", place.sizes), one, each[i]) for i, one in enumerate(value)]
     return tuple(found) if origin is tuple else found
+
+
+def _refuse_unless_words(place: Place, value: Mapping, hint: Any) -> None:
+    strangers = [name for name in value if hint is str and not isinstance(name, str)]
+    if strangers:
+        raise Refusal(
+            f"{place.owner} is a mapping whose names are words in quotes; got the name {said(strangers[0])}. "
+            f"Write {{{str(strangers[0])[:20]!r}: ...}}."
+        )
 
 
 def _kind(place: Place, value: Any, kind: type, words: str) -> Any:
