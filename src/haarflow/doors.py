@@ -9,6 +9,7 @@ shapes are checked; a function that then needs their values refuses them. A rule
 `Annotated`, see `Count` and `Positive`.
 """
 
+import difflib
 import functools
 import inspect
 import types
@@ -114,7 +115,10 @@ def _guarded(function: Callable, owner: str, annotated: Any) -> Callable:
     def checked(*args, **kwargs):
         if not hints:
             hints.update(typing.get_type_hints(annotated, include_extras=True))
-        bound = signature.bind(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise _misfit(owner, signature, args, kwargs, error) from None
         sizes: dict[str, tuple[int, str]] = {}
         for name, value in bound.arguments.items():
             parameter = signature.parameters[name]
@@ -132,6 +136,29 @@ def _guarded(function: Callable, owner: str, annotated: Any) -> Callable:
             raise
 
     return checked
+
+
+def _misfit(owner: str, signature: inspect.Signature, args: tuple, kwargs: dict, error: TypeError) -> Refusal:
+    """The sentence about a call whose arguments are not those of the function."""
+    names = [name for name in signature.parameters if name != "self"]
+    strangers = [name for name in kwargs if name not in names]
+    if strangers:
+        close = difflib.get_close_matches(strangers[0], names, n=1)
+        got, instead = f"an argument {strangers[0]!r}", f"Write {close[0]}" if close else "Leave it out"
+    elif "missing" in str(error):
+        given = {*names[: len(args) - ("self" in signature.parameters)], *kwargs}
+        lacking = [name for name in names if name not in given and _required(signature.parameters[name])]
+        got, instead = f"no {' and no '.join(lacking)}", f"Write {' and '.join(f'{name}=...' for name in lacking)}, too"
+    else:
+        twice = [name for name in kwargs if repr(name) in str(error)]
+        got = f"{twice[0]} twice" if twice else f"{len(args) - ('self' in signature.parameters)} without a name"
+        instead = "Write most of them by name"
+    return Refusal(f"{owner} takes {', '.join(names) or 'no arguments'}; got {got}. {instead}.")
+
+
+def _required(parameter: inspect.Parameter) -> bool:
+    several = (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return parameter.default is parameter.empty and parameter.kind not in several
 
 
 def _traced(given: Any) -> bool:
