@@ -414,7 +414,7 @@ def _inside_a_sentence(owner: str) -> str:
 
 def a(name: str) -> str:
     """A name with its article, at the beginning of a sentence."""
-    return f"{'An' if name[0] in 'AEIOU' else 'A'} {name}"
+    return f"{'An' if name[0] in 'AEIO' else 'A'} {name}"
 
 
 def _instead(hint: Any) -> str:

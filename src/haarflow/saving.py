@@ -10,6 +10,7 @@ import importlib
 import json
 import sys
 import types
+import zlib
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ def read(path: str | Path, kind: type) -> Any:
         raise Refusal(
             f"{owner} reads a file that is there; got {place}: {error.strerror or error}. Check the path."
         ) from None
-    except (ValueError, EOFError, BadZipFile):
+    except (ValueError, EOFError, BadZipFile, NotImplementedError, zlib.error):
         arrays = {}
     about = _header(owner, place, arrays)
     if about["kind"] != kind.__name__:

@@ -2,6 +2,7 @@
 
 import json
 import time
+import zlib
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ class Checkpoint:
                 arrays = dict(file)
             about = json.loads(str(arrays.pop("about")))
             rows = [self._row(arrays, i, about["lanes"], told) for i, told in enumerate(about["rows"])]
-        except (OSError, ValueError, TypeError, EOFError, KeyError, BadZipFile):
+        except (OSError, ValueError, TypeError, EOFError, KeyError, BadZipFile, NotImplementedError, zlib.error):
             raise Refusal(
                 f"A checkpoint is the file a flow wrote; got {self.path}, which does not read as one. "
                 "Delete it to start again."

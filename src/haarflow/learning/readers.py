@@ -88,7 +88,7 @@ def _read_npz(path: Path, outputs: int) -> Pair:
             x, y = _numbers(arrays["x"]), arrays["y"]
             y = y if y.dtype.kind == "U" else _numbers(y)
             return x.reshape(len(x), -1), y.reshape(len(y), -1)
-    except (ValueError, EOFError, TypeError, AttributeError, BadZipFile) as error:
+    except (ValueError, EOFError, TypeError, AttributeError, BadZipFile, NotImplementedError, zlib.error) as error:
         if isinstance(error, Refusal):
             raise
         raise Refusal(

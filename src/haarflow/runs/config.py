@@ -53,6 +53,8 @@ def parse(setting: str) -> dict[str, Any]:
     if not equals or not key:
         raise Refusal(f"--set takes key=value; got {setting!r}. Write for example `--set dt=0.1`.")
     try:
+        if "\n" in setting:
+            raise ValueError("a second line would be a second setting")
         return tomllib.loads(f"{key} = {value}")
     except (ValueError, RecursionError):
         for word in reversed(key.split(".")):
