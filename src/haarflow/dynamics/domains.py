@@ -234,7 +234,7 @@ def restrict(
             "Write the projector on the smaller subspace, once."
         )
     if isinstance(domain, Mapping) and not domain:
-        raise Refusal("restrict names the players that it restricts; got none. Write {player: domain}, or leave it out.")
+        raise Refusal("restrict names the players that it restricts; got none. Write {player: domain}.")
     if isinstance(domain, Mapping):
         return Restricted(field, {name: _domain(one, through) for name, one in domain.items()})
     return Restricted(field, _domain(domain, through))

@@ -171,7 +171,7 @@ def finished(home: Path) -> bool:
 
 def find_records(out: Path) -> list[Path]:
     """The folders that hold a finished record, in order: `out` itself, or those of one or of many experiments below."""
-    if os.path.isfile(out / "record.json"):
+    if (out / "record.json").is_file():
         return [out]
     return sorted(path.parent for depth in ("*", "*/*") for path in out.glob(f"{depth}/record.json"))
 
