@@ -291,10 +291,9 @@ def _timing(home: Path) -> dict[str, Any]:
         timing = json.loads(_read(home / "timing.json") or b"{}")
         seconds, memory = timing.get("seconds", NO_TIME), timing.get("memory", {})
         sizes = [seconds["compile"], seconds["run"], *seconds.values(), *filter(None, memory.values())]
-        whole = math.isfinite(math.fsum(sizes))
+        return timing if math.isfinite(math.fsum(sizes)) else {}
     except (ValueError, AttributeError, KeyError, TypeError, OverflowError):
-        whole = False
-    return timing if whole else {}
+        return {}
 
 
 def _sync_folder(path: Path) -> None:
