@@ -68,7 +68,6 @@ CALLS = {
         lambda _: concatenated([TABLE, named(np.ones((1, 2)), "run", "scheme", scheme=("X", "Y"))], "run"),
         "where the labels of their other axes agree",
     ),
-    "processes": (lambda _: launch.launch(TOYS / "coin_mean.py", [], processes=10**5), "Write --processes"),
 }
 
 
@@ -89,6 +88,12 @@ def test_a_call_is_answered_in_a_sentence(tmp_path, name):
     with pytest.raises(Refusal) as refused:
         call(tmp_path)
     assert sentence in str(refused.value)
+
+
+def test_no_more_processes_are_launched_than_fit(monkeypatch):
+    monkeypatch.setattr(launch.subprocess, "Popen", None)  # so that none begins, whatever launch does
+    with pytest.raises(Refusal, match="Write --processes"):
+        launch.launch(TOYS / "coin_mean.py", [], processes=10**5)
 
 
 def test_a_checkpoint_that_cannot_be_saved_is_told_of(tmp_path, monkeypatch):
