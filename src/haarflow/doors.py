@@ -9,6 +9,7 @@ shapes are checked; a function that then needs their values refuses them. A rule
 `Annotated`, see `Count` and `Positive`.
 """
 
+import difflib
 import functools
 import inspect
 import types
@@ -114,7 +115,10 @@ def _guarded(function: Callable, owner: str, annotated: Any) -> Callable:
     def checked(*args, **kwargs):
         if not hints:
             hints.update(typing.get_type_hints(annotated, include_extras=True))
-        bound = signature.bind(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise _misfit(owner, signature, args, kwargs, error) from None
         sizes: dict[str, tuple[int, str]] = {}
         for name, value in bound.arguments.items():
             parameter = signature.parameters[name]
@@ -132,6 +136,29 @@ def _guarded(function: Callable, owner: str, annotated: Any) -> Callable:
             raise
 
     return checked
+
+
+def _misfit(owner: str, signature: inspect.Signature, args: tuple, kwargs: dict, error: TypeError) -> Refusal:
+    """The sentence about a call whose arguments are not those of the function."""
+    names = [name for name in signature.parameters if name != "self"]
+    strangers = [name for name in kwargs if name not in names]
+    if strangers:
+        close = difflib.get_close_matches(strangers[0], names, n=1)
+        got, instead = f"an argument {strangers[0]!r}", f"Write {close[0]}" if close else "Leave it out"
+    elif "missing" in str(error):
+        given = {*names[: len(args) - ("self" in signature.parameters)], *kwargs}
+        lacking = [name for name in names if name not in given and _required(signature.parameters[name])]
+        got, instead = f"no {' and no '.join(lacking)}", f"Write {' and '.join(f'{name}=...' for name in lacking)}, too"
+    else:
+        twice = [name for name in kwargs if repr(name) in str(error)]
+        got = f"{twice[0]} twice" if twice else f"{len(args) - ('self' in signature.parameters)} without a name"
+        instead = "Write most of them by name"
+    return Refusal(f"{owner} takes {', '.join(names) or 'no arguments'}; got {got}. {instead}.")
+
+
+def _required(parameter: inspect.Parameter) -> bool:
+    several = (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return parameter.default is parameter.empty and parameter.kind not in several
 
 
 def _traced(given: Any) -> bool:
@@ -285,6 +312,7 @@ def _collection(place: Place, value: Any, origin: type, parts: tuple) -> Any:
         return _kind(place, value, type, "a class")
     if issubclass(origin, Mapping):
         _kind(place, value, Mapping, "a mapping")
+        _refuse_unless_words(place, value, parts[0])
         return {name: admit(Place(f"{place.owner}[{name!r}]", place.sizes), value[name], parts[1]) for name in value}
     if isinstance(value, np.ndarray | jax.Array) and value.ndim:
         value = list(value)
@@ -299,6 +327,15 @@ def _collection(place: Place, value: Any, origin: type, parts: tuple) -> Any:
         each = each * len(value)
     found = [admit(Place(f"{place.owner}[{i}]", place.sizes), one, each[i]) for i, one in enumerate(value)]
     return tuple(found) if origin is tuple else found
+
+
+def _refuse_unless_words(place: Place, value: Mapping, hint: Any) -> None:
+    strangers = [name for name in value if hint is str and not isinstance(name, str)]
+    if strangers:
+        raise Refusal(
+            f"{place.owner} is a mapping whose names are words in quotes; got the name {said(strangers[0])}. "
+            f"Write {{{str(strangers[0])[:20]!r}: ...}}."
+        )
 
 
 def _kind(place: Place, value: Any, kind: type, words: str) -> Any:
@@ -377,7 +414,7 @@ def _inside_a_sentence(owner: str) -> str:
 
 def a(name: str) -> str:
     """A name with its article, at the beginning of a sentence."""
-    return f"{'An' if name[0] in 'AEIOU' else 'A'} {name}"
+    return f"{'An' if name[0] in 'AEIO' else 'A'} {name}"
 
 
 def _instead(hint: Any) -> str:

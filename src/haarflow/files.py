@@ -9,7 +9,32 @@ import time
 import zlib
 from pathlib import Path
 
+from haarflow.errors import Refusal
+
 DAY = 24 * 3600.0
+
+
+def place_of(rule: str, path: str | Path, instead: str) -> Path:
+    """The path of a file that can be written, in a folder that is there: said before the work, not after it."""
+    place = Path(path)
+    problem = _problem(place)
+    if problem:
+        raise Refusal(f"{rule} a file in a folder that exists; got {problem}. {instead}")
+    return place
+
+
+def _problem(place: Path) -> str:
+    """Why a file cannot be written there, if it cannot."""
+    if "\0" in str(place):
+        return f"the name {str(place)[:40]!r}, which no file can have"
+    try:
+        if place.is_dir():
+            return "a folder"
+        if not place.parent.is_dir():
+            return f"a file in {place.parent}, which is no folder"
+    except OSError as error:  # a name that is too long, a folder that may not be looked into
+        return f"the name {str(place)[:40]!r} ({(error.strerror or str(error)).lower()})"
+    return "" if os.access(place.parent, os.W_OK) else f"a file in {place.parent}, which cannot be written"
 
 
 def write_whole(path: Path, content: bytes):

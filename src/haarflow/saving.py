@@ -10,6 +10,7 @@ import importlib
 import json
 import sys
 import types
+import zlib
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from haarflow.errors import Refusal
-from haarflow.files import write_whole
+from haarflow.files import place_of, write_whole
 from haarflow.identity import Function
 
 HEADER = "haarflow"
@@ -30,10 +31,7 @@ _PLAIN = (type(None), bool, int, float, str)
 
 def write(path: str | Path, thing: Any) -> None:
     """Put a thing into a file, whole or not at all."""
-    place = Path(path)
-    if place.is_dir() or not place.parent.is_dir():
-        what = "a folder" if place.is_dir() else f"a file in {place.parent}, which is no folder"
-        raise Refusal(f"What is saved goes to a file in a folder that exists; got {what}. Make the folder first.")
+    place = place_of("What is saved goes to", path, "Make the folder first.")
     arrays: dict[str, np.ndarray] = {}
     content = _packed(thing, arrays)
     from haarflow import __version__
@@ -55,13 +53,13 @@ def read(path: str | Path, kind: type) -> Any:
     """The thing in a file, which must be of a kind."""
     place, owner = Path(path), f"{kind.__name__}.load"
     try:
-        with np.load(BytesIO(place.read_bytes()), allow_pickle=False) as file:
-            arrays = dict(file)
+        found = np.load(BytesIO(place.read_bytes()), allow_pickle=False)
+        arrays = dict(found) if isinstance(found, np.lib.npyio.NpzFile) else {}
     except OSError as error:
         raise Refusal(
             f"{owner} reads a file that is there; got {place}: {error.strerror or error}. Check the path."
         ) from None
-    except (ValueError, EOFError, BadZipFile):
+    except (ValueError, EOFError, BadZipFile, NotImplementedError, zlib.error):
         arrays = {}
     about = _header(owner, place, arrays)
     if about["kind"] != kind.__name__:

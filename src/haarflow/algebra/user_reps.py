@@ -141,7 +141,9 @@ def represent(
     _one_way("represent", "a function of g", function, elements, generators)
     if function is not None:
         if dim is None:
-            raise Refusal("represent takes the size of rho(g) beside the function. Write `represent(g, f, dim=k)`.")
+            raise Refusal(
+                "represent takes the size of rho(g) beside the function; got none. Write `represent(g, f, dim=k)`."
+            )
         return Formula(group, function, dim)
     finite = _finite(group, "A table of matrices")
     images = _floats(elements if elements is not None else generators)

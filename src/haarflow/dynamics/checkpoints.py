@@ -2,6 +2,7 @@
 
 import json
 import time
+import zlib
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from haarflow.dynamics.shards import whole
 from haarflow.errors import Refusal
-from haarflow.files import write_whole
+from haarflow.files import place_of, write_whole
 from haarflow.identity import Unidentified, digest
 
 _SECONDS = 2.0  # between saves
@@ -22,7 +23,7 @@ class Checkpoint:
     """The saved place of one flow; without a path, a place that is never saved."""
 
     def __init__(self, path: str | Path | None, identity: Any):
-        self.path = None if path is None else _place(path)
+        self.path = None if path is None else place_of("A checkpoint is", path, "Make the folder, or name a file.")
         self.digest = "" if path is None else _identity(identity)
         self.saved_at = time.monotonic()
 
@@ -48,7 +49,13 @@ class Checkpoint:
         buffer = BytesIO()
         np.savez(buffer, about=np.asarray(json.dumps(about)), **arrays)
         if self.path is not None and jax.process_index() == 0:
-            write_whole(self.path, buffer.getvalue())
+            try:
+                write_whole(self.path, buffer.getvalue())
+            except OSError as error:
+                raise Refusal(
+                    f"A checkpoint is a file that can be written; got {self.path}: {error.strerror or error}. "
+                    "Check the folder and the disk; what was saved before is kept."
+                ) from None
         self.saved_at = time.monotonic()
 
     def load(self, like: Any) -> tuple[int, Any, list]:
@@ -59,7 +66,7 @@ class Checkpoint:
                 arrays = dict(file)
             about = json.loads(str(arrays.pop("about")))
             rows = [self._row(arrays, i, about["lanes"], told) for i, told in enumerate(about["rows"])]
-        except (OSError, ValueError, TypeError, EOFError, KeyError, BadZipFile):
+        except (OSError, ValueError, TypeError, EOFError, KeyError, BadZipFile, NotImplementedError, zlib.error):
             raise Refusal(
                 f"A checkpoint is the file a flow wrote; got {self.path}, which does not read as one. "
                 "Delete it to start again."
@@ -81,15 +88,6 @@ class Checkpoint:
                 number, probe = name.removeprefix(f"row/{i}/value/").split("/", 1)
                 values[lanes[int(number)]][probe] = value
         return int(arrays[f"row/{i}/step"]), arrays[f"row/{i}/time"], values
-
-
-def _place(path: str | Path) -> Path:
-    """The file, in a folder that is there: said before the work, not at the first save."""
-    place = Path(path)
-    if place.is_dir() or not place.parent.is_dir():
-        what = "a folder" if place.is_dir() else f"a file in {place.parent}, which is no folder"
-        raise Refusal(f"A checkpoint is a file in a folder that exists; got {what}. Make the folder, or name a file.")
-    return place
 
 
 def _identity(things: Any) -> str:

@@ -233,6 +233,8 @@ def restrict(
             "restrict takes a field that moves freely; got one that is restricted already. "
             "Write the projector on the smaller subspace, once."
         )
+    if isinstance(domain, Mapping) and not domain:
+        raise Refusal("restrict names the players that it restricts; got none. Write {player: domain}.")
     if isinstance(domain, Mapping):
         return Restricted(field, {name: _domain(one, through) for name, one in domain.items()})
     return Restricted(field, _domain(domain, through))

@@ -158,6 +158,8 @@ class Sample(Data):
 
     def holding(self, xs: Float[Array, "m d"], ys: Float[Array, "m c"]) -> "Sample":
         """The same sample with other pairs in it."""
+        if not self.replace:
+            refuse_unless_counted(self.size or 1, len(xs))
         return eqx.tree_at(lambda sample: (sample.xs, sample.ys), self, (xs, ys))
 
     @classmethod

@@ -97,5 +97,12 @@ def _of_width(owner: str, ys: Any, outputs: int | None) -> Any:
     return ys
 
 
+def kept(kind: str, ys: Float[np.ndarray, "b c"]) -> bool:
+    """Whether a batch is labelled as a rule leaves it; in NumPy, for data that stay on the host."""
+    if kind == "signs":
+        return bool(np.isin(ys, (-1, 1)).all())
+    return kind == "reals" or bool((ys >= 0).all() and (np.abs(ys.sum(axis=1) - 1) <= 1e-4).all())
+
+
 RULES = {"reals": reals, "signs": signs, "probabilities": probabilities}
 WORDS = {"reals": "real numbers", "signs": "labels -1 and 1", "probabilities": "a probability for each class"}

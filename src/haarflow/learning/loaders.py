@@ -6,6 +6,7 @@ NaN and a complaint, which the flow raises.
 """
 
 import contextlib
+import copy
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,6 +22,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.learning.data import Data
+from haarflow.learning.labels import WORDS, kept
 from haarflow.values import numbers, said
 
 _RULE = "A Loader's source is a function of the step, a sequence of batches, or an iterable that can be begun again"
@@ -55,6 +57,7 @@ class Host:
         self.source, self.name, self.lock, self.last = source, name, threading.Lock(), None
         self.read = _reader(source)
         self.kinds: Any = None
+        self.labels = "reals"  # what the loss takes
         first = self.batch(0)
         self.kinds = tuple(jax.ShapeDtypeStruct(part.shape, part.dtype) for part in first)
         if isinstance(self.read, InOrder) and not _same(first, self._converted(InOrder(source)(0), 0)):
@@ -98,7 +101,18 @@ class Host:
                 f"The batches of a Loader are of one shape, {self.kinds[0].shape} and {self.kinds[1].shape}; got "
                 f"{xs.shape} and {ys.shape} at step {step}. Leave out a batch that is cut short, or fill it."
             )
+        if not kept(self.labels, ys):
+            raise Refusal(
+                f"The batches of a Loader are labelled as their loss takes them, {WORDS[self.labels]}; got "
+                f"{', '.join(f'{value:g}' for value in np.unique(ys)[:4])} at step {step}. Mend the source."
+            )
         return xs.astype(self.kinds[0].dtype), ys.astype(self.kinds[1].dtype)
+
+    def labelled(self, labels: str) -> "Host":
+        """The same source, whose every batch must be labelled as a loss takes it."""
+        found = copy.copy(self)  # with the same lock, for both read one source
+        found.labels, found.last = labels, None
+        return found
 
     def told(self, step: Any) -> tuple[np.ndarray, np.ndarray]:
         """The batch of a step for a compiled program, which gets NaN where there is none."""
@@ -113,10 +127,11 @@ class Host:
         return ("source", self.source) if self.name is None else ("name", self.name)
 
     def __eq__(self, other):
-        return isinstance(other, Host) and self.source is other.source and self.name == other.name
+        same = isinstance(other, Host) and self.source is other.source
+        return same and (self.name, self.labels) == (other.name, other.labels)
 
     def __hash__(self):
-        return hash((id(self.source), self.name))
+        return hash((id(self.source), self.name, self.labels))
 
     def __repr__(self):
         return repr(self.name) if self.name else said(self.source)
@@ -184,6 +199,13 @@ class Loader(Data):
 
     def at_step(self, key, step):
         return eqx.tree_at(lambda one: one.step, self, jnp.asarray(step))
+
+    def labelled(self, loss, outputs):
+        super().labelled(loss, outputs)  # which looks at the first batch
+        found = object.__new__(Loader)
+        object.__setattr__(found, "host", self.host.labelled(loss.labels))
+        object.__setattr__(found, "step", self.step)
+        return found
 
     def shapes(self):
         xs, ys = self.host.kinds

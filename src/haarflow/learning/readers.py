@@ -88,7 +88,7 @@ def _read_npz(path: Path, outputs: int) -> Pair:
             x, y = _numbers(arrays["x"]), arrays["y"]
             y = y if y.dtype.kind == "U" else _numbers(y)
             return x.reshape(len(x), -1), y.reshape(len(y), -1)
-    except (ValueError, EOFError, TypeError, AttributeError, BadZipFile) as error:
+    except (ValueError, EOFError, TypeError, AttributeError, BadZipFile, NotImplementedError, zlib.error) as error:
         if isinstance(error, Refusal):
             raise
         raise Refusal(
@@ -154,15 +154,20 @@ def _read_rows(path: Path, text: str, outputs: int) -> Pair:
     _refuse_few_columns("A .csv data file", width, outputs)
     named = outputs == 1 and not any(_numeric(row[-1:]) for _, row in rows)
     for number, row in rows:
-        if len(row) != width or not _numeric(row[:-1] if named else row):
+        if len(row) != width or not _numeric(row[:-1] if named else row) or not row[-1].strip():
             raise Refusal(
                 f"A .csv data file holds {width} numbers in every row; got {','.join(row)[:60]!r} in line {number} "
                 f"of {path.name}. Mend or remove that line."
             )
     cells = [row for _, row in rows]
     if named:
-        return np.array([row[:-1] for row in cells], float), np.array([row[-1].strip() for row in cells])
-    return np.array([row[:-outputs] for row in cells], float), np.array([row[-outputs:] for row in cells], float)
+        return _floats([row[:-1] for row in cells]), np.array([row[-1].strip() for row in cells])
+    return _floats([row[:-outputs] for row in cells]), _floats([row[-outputs:] for row in cells])
+
+
+def _floats(rows: list[list[str]]) -> np.ndarray:
+    """Numbers as Python reads them, 1_000 among them."""
+    return np.array([[float(cell) for cell in row] for row in rows])
 
 
 def _refuse_few_columns(owner: str, width: int, outputs: int):
@@ -209,7 +214,14 @@ def _from_table(table: Any, outputs: int) -> Pair:
     _refuse_few_columns("A table", len(names), outputs)
     columns = [np.asarray(table[name]) for name in names]
     found = [_column(str(name), values) for name, values in zip(names[:-outputs], columns, strict=False)]
-    if outputs == 1 and not _is_numeric(columns[-1]):
+    words = [isinstance(one, str) for one in columns[-1]]
+    if outputs == 1 and any(words):
+        if not all(words):
+            row = words.index(False)
+            raise Refusal(
+                f"The labels of a table are class names in every row, or numbers; got {said(columns[-1][row])} in row "
+                f"{row} of the column {names[-1]!r}. Remove or fill that row."
+            )
         return np.stack(found, axis=1), columns[-1].astype(str)
     ends = [_column(str(name), values) for name, values in zip(names[-outputs:], columns[-outputs:], strict=True)]
     return np.stack(found, axis=1), np.stack(ends, axis=1)
@@ -251,6 +263,8 @@ def _idx(path: Path) -> np.ndarray:
     try:
         kind, axes = (content[2], content[3]) if content[:2] == b"\0\0" and len(content) > 3 else (0, 0)
         lengths = np.frombuffer(content[4 : 4 + 4 * axes], ">u4").astype(int)
+        if not axes or not lengths.all():
+            raise ValueError
         return np.frombuffer(content[4 + 4 * axes :], _IDX[kind]).reshape(lengths)
     except (ValueError, KeyError):
         raise Refusal(

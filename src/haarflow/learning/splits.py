@@ -35,10 +35,8 @@ def split(key: PRNGKeyArray, sample: Sample, share: Annotated[float, Above(0), B
     order, held = _by_label(key, np.asarray(sample.ys)), np.zeros(m, bool)
     held[order] = np.diff(np.floor(share * np.arange(m + 1) + 0.5)) > 0  # evenly along the order, round(share m) in all
     if not held.any() or held.all():
-        raise Refusal(
-            f"Both parts of a split have at least one row; got a share of {share:g} of {m} rows. "
-            f"Write a share from {1 / m:.2g} to {1 - 1 / m:.2g}."
-        )
+        instead = f"Write a share from {1 / m:.2g} to {1 - 1 / m:.2g}." if m > 1 else "Write a sample of more rows."
+        raise Refusal(f"Both parts of a split have at least one row; got a share of {share:g} of {m} rows. {instead}")
     train, kept = (sample.holding(sample.xs[rows], sample.ys[rows]) for rows in (~held, held))
     return train, kept
 

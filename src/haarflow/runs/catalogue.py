@@ -72,7 +72,7 @@ def catalogue() -> dict[str, Entry]:
     """Every experiment by name: those of the library, then those in the folders of HAARFLOW_EXPERIMENTS."""
     found: dict[str, Entry] = {}
     for folder, package in _folders():
-        for path in sorted(folder.glob("[!_]*.py")):
+        for path in sorted(folder.glob("[!_.]*.py")):
             entry = _read(path, package, path.stat().st_mtime_ns)
             if entry and entry.name in found:
                 raise Refusal(

@@ -53,8 +53,10 @@ def parse(setting: str) -> dict[str, Any]:
     if not equals or not key:
         raise Refusal(f"--set takes key=value; got {setting!r}. Write for example `--set dt=0.1`.")
     try:
+        if "\n" in setting:
+            raise ValueError("a second line would be a second setting")
         return tomllib.loads(f"{key} = {value}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         for word in reversed(key.split(".")):
             value = {word: value}
         return value if isinstance(value, dict) else {key: value}
@@ -94,7 +96,7 @@ def toml(value: Any) -> str:
         return "{" + ", ".join(f"{json.dumps(key)} = {toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(toml(item) for item in value) + "]"
-    return json.dumps(value)
+    return json.dumps(value, default=str)  # dates are words
 
 
 def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +116,7 @@ def read_toml(owner: str, path: Path) -> dict[str, Any]:
     except OSError as error:
         reason = (error.strerror or "unreadable").lower()
         raise Refusal(f"{owner} reads a TOML file; {path} cannot be read ({reason}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers with thousands of digits
         raise Refusal(f"{owner} reads a TOML file; {path} is not one: {error}.") from None
 
 

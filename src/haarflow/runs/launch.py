@@ -16,8 +16,11 @@ from haarflow.runs import machine
 
 def launch(script: Path, arguments: Sequence[str], *, processes: int) -> int:
     """Run the script everywhere, one thread a process; the first speaks on standard output, all on standard error."""
-    if not script.is_file():
+    if not os.path.isfile(script):
         raise Refusal(f"launch runs a Python script; {script} is not a file. Write `haarflow launch SCRIPT.py`.")
+    from haarflow.runs.workers import refuse_too_many
+
+    refuse_too_many(processes, "processes")
     address, crew = f"127.0.0.1:{_free_port()}", []
     try:
         for index in range(processes):

@@ -12,6 +12,7 @@ import errno
 import hashlib
 import io
 import json
+import math
 import os
 import shutil
 import zipfile
@@ -24,6 +25,7 @@ from haarflow.errors import Refusal
 from haarflow.files import write_whole
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+NO_TIME = {"compile": 0.0, "run": 0.0}
 
 
 def canonical(value: Any) -> bytes:
@@ -114,7 +116,7 @@ class Record:
     @property
     def seconds(self) -> dict[str, float]:
         """Compile and run seconds, apart."""
-        return self.timing.get("seconds", {"compile": 0.0, "run": 0.0})
+        return self.timing.get("seconds", NO_TIME)
 
     @property
     def memory(self) -> float | None:
@@ -164,7 +166,7 @@ def read(path: Path) -> Record:
 
 def finished(home: Path) -> bool:
     """Whether a folder has a record: its record.json is written last."""
-    return (home / "record.json").exists()
+    return os.path.exists(home / "record.json")  # False too for a name that no file can have; writing says why
 
 
 def find_records(out: Path) -> list[Path]:
@@ -199,7 +201,8 @@ def write_part(home: Path, part: str, arrays: Mapping[str, Any], **facts: Any) -
 
 def keep_part(home: Path, part: str, content: bytes, **facts: Any) -> None:
     """Keep a part that is packed already: one line of JSON with its checksum, then the bytes of an .npz file."""
-    header = canonical({"part": part, "sha256": sha256(content), **facts})
+    facts = {"part": part, **facts}
+    header = canonical({**facts, "sha256": sha256(canonical(facts) + content)})
     write(part_path(home, part), header + b"\n" + content)
 
 
@@ -213,14 +216,14 @@ def read_part(
     header, _, content = whole.partition(b"\n")
     try:
         facts = json.loads(header)
-        if facts["sha256"] != sha256(content) or facts["part"] != part:
+        if facts.pop("sha256") != sha256(canonical(facts) + content) or facts["part"] != part:
             return "its file is truncated or was changed"
         if facts["versions"] != dict(versions):
             return "it was made by other versions"
         if facts["code"] != code:
             return "the experiment's code has changed since"
         return facts, unpack(content)
-    except (ValueError, KeyError, TypeError, zipfile.BadZipFile):
+    except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile):
         return "its file is truncated or was changed"
 
 
@@ -283,11 +286,14 @@ def _read(path: Path) -> bytes | None:
 
 
 def _timing(home: Path) -> dict[str, Any]:
+    """What was measured; nothing of it where the file, which no checksum guards, does not read as it was written."""
     try:
         timing = json.loads(_read(home / "timing.json") or b"{}")
-    except ValueError:
+        seconds, memory = timing.get("seconds", NO_TIME), timing.get("memory", {})
+        sizes = [seconds["compile"], seconds["run"], *seconds.values(), *filter(None, memory.values())]
+        return timing if math.isfinite(math.fsum(sizes)) else {}
+    except (ValueError, AttributeError, KeyError, TypeError, OverflowError):
         return {}
-    return timing if isinstance(timing, dict) else {}
 
 
 def _sync_folder(path: Path) -> None:

@@ -6,6 +6,7 @@ them on. NumPy's functions work: `np.log(a)` and `a - b` keep the names (b is li
 (`np.linalg.norm(a, axis=0)`, `a[..., 0]`) gives plain arrays.
 """
 
+import contextlib
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -45,7 +46,7 @@ class Named(NDArrayOperatorsMixin):
                 f"A named array has a name for each axis; got the names {list(self.dims)} for an array of shape "
                 f'{self.values.shape}. Write named(errors, "run", "scheme"), for example.'
             )
-        self.coords = {dim: tuple(_label(one) for one in labels) for dim, labels in (coords or {}).items()}
+        self.coords = {dim: _labels(dim, labels) for dim, labels in (coords or {}).items()}
         for dim, labels in self.coords.items():
             if len(labels) != self.values.shape[self.axis(dim)] or len(set(labels)) != len(labels):
                 raise Refusal(
@@ -66,7 +67,9 @@ class Named(NDArrayOperatorsMixin):
 
     def labels(self, dim: str) -> np.ndarray:
         """The labels of an axis, or its places from 0 on where it has none."""
-        return np.asarray(self.coords.get(dim, range(self.values.shape[self.axis(dim)])))
+        found = self.coords.get(dim, range(self.values.shape[self.axis(dim)]))
+        mixed = len({isinstance(one, str) for one in found}) > 1  # of which NumPy would make words
+        return np.asarray(found, object if mixed else None)
 
     def sel(self, **wanted: Any) -> "Named":
         """The part with these labels: one label drops its axis; several, or a rule such as `n=lambda n: n > 9`, do not.
@@ -79,8 +82,9 @@ class Named(NDArrayOperatorsMixin):
         """The part at these places: a number drops its axis, a slice or a list of places does not."""
         found, dims, coords = self.values, list(self.dims), dict(self.coords)
         for dim, place in places.items():
-            axis = dims.index(self.dims[self.axis(dim)])
-            found = found[(slice(None),) * axis + (np.asarray(place) if isinstance(place, list) else place,)]
+            place = self._known(dim, place)
+            axis = dims.index(dim)
+            found = found[(slice(None),) * axis + (place,)]
             labels = coords.pop(dim, None)
             if np.ndim(place) == 0 and not isinstance(place, slice):
                 dims.remove(dim)
@@ -88,15 +92,31 @@ class Named(NDArrayOperatorsMixin):
                 coords[dim] = labels[place] if isinstance(place, slice) else tuple(labels[i] for i in place)
         return Named(found, dims, coords)
 
+    def _known(self, dim: str, place: Any) -> Any:
+        """Places that an axis has, as NumPy takes them."""
+        size = self.values.shape[self.axis(dim)]
+        with contextlib.suppress(ValueError, TypeError):
+            if isinstance(place, slice):
+                place.indices(size)
+                return place
+            found = np.asarray(place)
+            found = found if found.size else found.astype(int)
+            if found.ndim < 2 and found.dtype.kind in "iu" and ((-size <= found) & (found < size)).all():
+                return found
+        raise Refusal(
+            f"The places of {dim!r} are whole numbers from 0 to {size - 1}, a list of them, or a slice; got "
+            f"{said(place)}. For labels write sel({dim}=...)."
+        )
+
     def _places(self, dim: str, wanted: Any) -> Any:
         labels = self.labels(dim).tolist()
         if callable(wanted):
             return [place for place, label in enumerate(labels) if wanted(label)]
-        if isinstance(wanted, list | tuple | range | np.ndarray):
-            return [self._places(dim, one) for one in wanted]
-        if wanted not in labels:
-            raise Refusal(f"The labels of {dim!r} are {', '.join(map(str, labels))}; got {said(wanted)}.")
-        return labels.index(wanted)
+        many = isinstance(wanted, list | tuple | range) or np.ndim(wanted) == 1
+        for one in wanted if many else [wanted]:
+            if isinstance(one, list | tuple) or np.ndim(one) or one not in labels:
+                raise Refusal(f"The labels of {dim!r} are {', '.join(map(str, labels))}; got {said(one)}.")
+        return [labels.index(one) for one in wanted] if many else labels.index(wanted)
 
     def each(self, dim: str, *more: str) -> Iterator[tuple[Any, "Named"]]:
         """Every label of an axis with its part of the array; of several axes, every tuple of their labels."""
@@ -122,6 +142,8 @@ class Named(NDArrayOperatorsMixin):
 
     def quantile(self, share: float, *dims: str) -> "Named":
         """The value below which this share lies, over the named axes, or over all."""
+        if not (isinstance(share, int | float) and 0 <= share <= 1):
+            raise Refusal(f"The share of a quantile lies between 0 and 1; got {said(share)}. Write 0.9, for example.")
         return self.over(lambda values, axis: np.quantile(values, share, axis=axis), *dims)
 
     def sem(self, dim: str) -> "Named":
@@ -131,6 +153,8 @@ class Named(NDArrayOperatorsMixin):
 
     def transpose(self, *dims: str) -> "Named":
         """The same array with its axes in this order."""
+        if sorted(map(str, dims)) != sorted(self.dims):
+            raise Refusal(f"transpose names every axis once, {', '.join(self.dims) or 'none'}; got {list(dims)}.")
         return Named(self.values.transpose([self.axis(dim) for dim in dims]), dims, self.coords)
 
     def to_pandas(self) -> Any:
@@ -162,7 +186,20 @@ class Named(NDArrayOperatorsMixin):
                 raise Refusal(
                     f"Arrays are combined label by label; got two lists of labels for {dim!r}. Use sel first."
                 )
-        found = ufunc(*(one._spread(dims) if isinstance(one, Named) else one for one in inputs), **options)
+        for dim in dims:
+            if len(sizes := {part.shape[part.axis(dim)] for part in parts if dim in part.dims}) > 1:
+                raise Refusal(
+                    f"Arrays are combined place by place; got {' and '.join(map(str, sorted(sizes)))} places of "
+                    f"{dim!r}. Use isel first."
+                )
+        try:
+            found = ufunc(*(one._spread(dims) if isinstance(one, Named) else one for one in inputs), **options)
+        except (ValueError, TypeError):
+            shapes = [np.shape(one) for one in inputs if not isinstance(one, Named)]
+            raise Refusal(
+                f"A named array is combined with numbers, and arrays that NumPy spreads over its axes "
+                f"{', '.join(dims) or 'none'}; got {' and '.join(map(str, shapes))}. Write named(...) for the other."
+            ) from None
         return Named(found, dims, coords) if dims or not np.ndim(found) else found  # plain - data.error.min()
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
@@ -188,15 +225,23 @@ class Named(NDArrayOperatorsMixin):
 
     def __float__(self) -> float:
         """The number, of an array of no axes."""
-        return float(self.values)
+        return float(self._one())
 
     def __bool__(self) -> bool:
         """The truth, of an array of no axes."""
-        return bool(self.values)
+        return bool(self._one())
 
     def __format__(self, form: str) -> str:
         """A number is written as a number."""
-        return format(self.values.item(), form) if form else str(self)
+        return format(self._one(), form) if form else str(self)
+
+    def _one(self) -> Any:
+        if self.values.size != 1:
+            raise Refusal(
+                f"One number is asked for; got an array with the axes {', '.join(self.dims)}. "
+                "Write .max(), .mean() or .sel(...) first."
+            )
+        return self.values.item()
 
     def __repr__(self) -> str:
         """The axes with their sizes, the labels, and the values as NumPy shortens them."""
@@ -249,7 +294,13 @@ class Data(Mapping[str, Any]):
 def concatenated(arrays: Sequence[Named], dim: str) -> Named:
     """Arrays one after the other along an axis; its labels too, where all have some."""
     first = arrays[0]
+    arrays = [array.transpose(*first.dims) for array in arrays]
     coords = {name: labels for name, labels in first.coords.items() if name != dim}
+    if any({**array.coords, dim: ()} != {**coords, dim: ()} for array in arrays):
+        raise Refusal(
+            f"Arrays are put one after the other along {dim!r} where the labels of their other axes agree; got "
+            "others. Use sel first."
+        )
     if all(dim in array.coords for array in arrays):
         coords[dim] = tuple(label for array in arrays for label in array.coords[dim])
     return Named(np.concatenate([array.values for array in arrays], axis=first.axis(dim)), first.dims, coords)
@@ -285,6 +336,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_plain(one) for one in value)
     return value.values if isinstance(value, Named) else value
+
+
+def _labels(dim: str, labels: Any) -> tuple[str | int | float, ...]:
+    if isinstance(labels, str | bytes) or not isinstance(labels, Iterable) or getattr(labels, "ndim", 1) != 1:
+        raise Refusal(f"The labels of {dim!r} are a list, one for each place; got {said(labels)}. Write {dim}=[...].")
+    return tuple(_label(one) for one in labels)
 
 
 def _label(value: Any) -> str | int | float:

@@ -5,6 +5,7 @@ below. Its words are those of the records, typeset; its markup is in templates/r
 """
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -59,7 +60,7 @@ def section(record: ledger.Record) -> Section:
 
 def report(out: Path) -> tuple[Path, list[str]]:
     """Write OUT/report.html from every record below OUT; its path, and complaints about pictures."""
-    if not out.is_dir():
+    if not os.path.isdir(out):
         raise Refusal(f"A report is made from a folder of records; {out} is not a folder.")
     paths = ledger.find_records(out)
     if not paths:

@@ -126,7 +126,7 @@ def slope(
     _check(sizes, values)
     if confidence is not None and confidence >= 1:
         raise Refusal(f"slope's confidence lies between 0 and 1; got {confidence}. Write 0.95, or None for no band.")
-    value, level, spread = _fit(sizes, CENTRES[centre](values, axis=0))
+    value, level, spread = _fit(sizes, CENTRES[centre](values, axis=0), confidence or 0.95)
     low, high = value - spread, value + spread
     if confidence is None:
         low, high = math.nan, math.nan
@@ -135,11 +135,11 @@ def slope(
     return Fit(value, low, high, level, tuple(sizes.tolist()))
 
 
-def _fit(sizes: Float[np.ndarray, " s"], centres: Float[np.ndarray, " s"]) -> tuple[float, float, float]:
+def _fit(sizes: Any, centres: Float[np.ndarray, " s"], confidence: float) -> tuple[float, float, float]:
     from scipy.stats import linregress, t
 
     fit: Any = linregress(np.log(sizes), np.log(centres))
-    spread = float(fit.stderr * t.ppf(0.975, len(sizes) - 2)) if len(sizes) > 2 else np.inf
+    spread = float(fit.stderr * t.ppf((1 + confidence) / 2, len(sizes) - 2)) if len(sizes) > 2 else np.inf
     return float(fit.slope), float(fit.intercept), spread
 
 

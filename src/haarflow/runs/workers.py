@@ -109,12 +109,12 @@ class Inline(Executor):
         return future
 
 
-def refuse_too_many(count: int) -> None:
-    """Refuse a number of workers that would not fit into memory, before any has begun."""
+def refuse_too_many(count: int, what: str = "workers") -> None:
+    """Refuse a number of processes that would not fit into memory, before any has begun."""
     if count > WORKERS and count * AT_REST > machine_memory():
         raise Refusal(
-            f"The workers of a run fit into memory, {in_bytes(float(machine_memory()))}; {count} of them would need "
-            f"{in_bytes(count * AT_REST)} before they compute anything. Write --workers {os.cpu_count() or WORKERS}."
+            f"The {what} of a run fit into memory, {in_bytes(float(machine_memory()))}; {count} of them would need "
+            f"{in_bytes(count * AT_REST)} before they compute anything. Write --{what} {os.cpu_count() or WORKERS}."
         )
 
 
