@@ -135,6 +135,17 @@ def slope(
     return Fit(value, low, high, level, tuple(sizes.tolist()))
 
 
+def first_below(times: Float[np.ndarray, " k"], values: Float[np.ndarray, " k"], level: float) -> float:
+    """When a curve first falls below a level, between records on a logarithmic scale; infinite if it never does."""
+    if not (values < level).any():
+        return math.inf
+    after = int(np.argmax(values < level))
+    if after == 0:
+        return float(times[0])
+    here, there = np.log(values[after - 1 : after + 1])
+    return float(times[after - 1] + (times[after] - times[after - 1]) * (here - np.log(level)) / (here - there))
+
+
 def _fit(sizes: Float[np.ndarray, " s"], centres: Float[np.ndarray, " s"]) -> tuple[float, float, float]:
     from scipy.stats import linregress, t
 
