@@ -12,7 +12,6 @@ without a factor r^(d − k − 1) or 1/r: the law is pushed forward, volume ele
 Two centred Gaussians that differ in their variances have no direction at all: the law of r = |w| is all there is.
 """
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -25,11 +24,10 @@ from jaxtyping import Array, Float
 from haarflow.algebra.reps import trivial_rep
 from haarflow.doors import Above, Count, Least, Most, Positive, door
 from haarflow.dynamics.doubles import doubled
-from haarflow.dynamics.grids import Grid, fokker_planck
 from haarflow.dynamics.limits import Pairwise, optimality_gap
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
-from haarflow.learning.risks import Penalty, Risk
+from haarflow.learning.risks import Risk
 from haarflow.learning.sphere import Nodes, gegenbauer_rule, length, relu_kernel
 from haarflow.measures.clouds import Cloud
 from haarflow.models.kernels import arc
@@ -131,32 +129,6 @@ def _refuse_unless_room(d: int, k: int):
             f"A reduced law has a teacher in R^k, k >= 1, and at least two directions besides; got k = {k} of d = {d}. "
             f"Write d >= {max(k, 1) + 2}."
         )
-
-
-def reduced_masses(
-    energy: Pairwise, grid: Grid, laws: Sequence[Cloud], d: int, *, dt: float, growth: Callable | None = None
-) -> tuple[Float[np.ndarray, "k n"], float]:
-    """The law of (s, r) with outputs kept at one, on a grid, in the fields of laws of (a, s, r), a step of dt in each.
-
-    The masses of all cells before and after every step, from the exact ones of the start, and the largest amount by
-    which a step changed the total. `growth(psi, places)` is a rate at which cells gain mass, none by default.
-    """
-    from scipy.special import ndtr
-    from scipy.stats import chi
-
-    shares = ndtr(grid.edges(0) * np.sqrt(d)), chi(d - 1).cdf(grid.edges(1) * np.sqrt(d))
-    rows, drift = [np.asarray(grid.law(np.outer(*map(np.diff, shares))).weights)], 0.0
-    for law in laws:
-        psi = eqx.Partial(_psi_at, energy, law)
-        step = fokker_planck(Penalty(1.0, psi), grid, grid.law(rows[-1]), temperature=0.0, dt=dt, steps=1)
-        gained = 1.0 if growth is None else 1 + dt * np.asarray(growth(psi, grid.centres))
-        rows.append(rows[-1].sum() * step.weights[-1] * gained)
-        drift = max(drift, step.drift)
-    return np.stack(rows), drift
-
-
-def _psi_at(energy: Pairwise, law: Cloud, place: Float[Array, "2"]) -> Float[Array, ""]:
-    return energy.at(jnp.concatenate([jnp.ones(1), place]), law)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1, 2))

@@ -1,11 +1,9 @@
 """Two ways to scale a wide network: one where its particles hardly move, and one where they learn."""
 
-from itertools import product
 from typing import Annotated
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
@@ -69,7 +67,9 @@ class LazyActive(Experiment):
     cancels. What is left is of order κ^−2, and a fluctuation from the units whose kink passes an input,
     (κ/m)·√(m/κ)·(1/κ), of order m^{−3/4} at γ = ½. So the slopes in m would be −¾, −½ and 0 at γ = ½, ¾ and 1, and the
     verdicts allow 0.1 around them. Lazy slopes come out near −0.80; with tanh units, which have no kink and for which
-    the argument says −1, at −1.11; with signs drawn at random in place of mirrored ones, at −0.80.
+    the argument says −1, at −1.11; with signs drawn at random in place of mirrored ones, at −0.80. Mean-field slopes
+    come out below zero, at −0.03 to −0.07: the distance falls to its limit, 0.29, from 0.33 at m = 64, while from 256
+    to 1024 its slope is −0.02 to 0.00.
     """
 
     group = "dynamics"
@@ -172,7 +172,7 @@ class LazyActive(Experiment):
         starts = uniform(draw.normal(size=(self.singles, 1, d)) / np.sqrt(d))
         fields, keys = [Descend(Risk(Dense(d, 1, "relu"), one)) for one in samples], jax.random.split(key, self.singles)
         path = flow(fields, Euler(), starts, key=keys, dt=0.5, steps=1500, progress=tell)
-        ends = jnp.pad(path.cloud.atoms, ((0, 0), (0, 0), (1, 0)), constant_values=1.0)
+        ends = np.pad(path.cloud.atoms, ((0, 0), (0, 0), (1, 0)), constant_values=1.0)
         return {"single": named([neuron_error(end) for end in ends], "run")}
 
     def learnt(self, data):
@@ -187,7 +187,8 @@ class LazyActive(Experiment):
     def fits(self, data):
         return {
             f"{words}, {name}": power_law(data[array].sel(scale=name), along="m")
-            for (array, words), name in product(MEASURES.items(), SCALES)
+            for array, words in MEASURES.items()
+            for name in SCALES
         }
 
     def claims(self, data):
@@ -197,21 +198,18 @@ class LazyActive(Experiment):
             yield fit.between(gamma - 1.05, gamma - 0.95)
         for name, power in APART.items():
             yield data.fits[f"{apart}, {name}"].between(power - 0.1, power + 0.1)
-        same = "the linearised model is regression with its tangent kernel: outputs agree to {bound:g}"
-        yield below(same, data.kernel_gap.max(), 1e-3)
+        yield below("linearised model and regression with its tangent kernel: distance", data.kernel_gap.max(), 1e-3)
         for name, ratios in data.kernels.each("kernel"):
             yield between(f"{name}, n = d^1.5, largest d: test error over {REST}", ratios.isel(d=-1), 0.8, 1.2)
         widest = self.widest(data)
-        ratio = (widest["lazy"] / widest["kernel"]).values
-        farthest = ratio[np.argmax(np.abs(np.log(ratio)))]
+        farthest = max(widest["lazy"] / widest["kernel"], key=lambda ratio: abs(np.log(ratio)))
         yield between("widest lazy network, at every d: test error over the kernel's", farthest, 0.8, 1.2)
-        active = f"widest mean-field network, at every d: test error over {REST}"
-        yield below(active, widest["mean-field"].max(), 0.5)
+        yield below(f"widest mean-field network, at every d: test error over {REST}", widest["mean-field"].max(), 0.5)
         share = f"one neuron, n = d log d, at every d: share of runs with test error below 1% of {REST}"
         yield above(share, self.learnt(data).isel(ratio=-1).min(), 0.9)
 
     def numbers(self, data):
-        ratios = {**dict(data.kernels.each("kernel")), **self.widest(data)}
+        ratios = dict(data.kernels.each("kernel")) | self.widest(data)
         numbers = {f"{name}, d = {d}: error over {REST}": at for name in ratios for d, at in ratios[name].each("d")}
         shares = self.learnt(data).each("ratio", "d")
         return numbers | {f"one neuron, d = {d}, n = {c:g} d log d: share that learns": at for (c, d), at in shares}
@@ -269,12 +267,12 @@ class LazyActive(Experiment):
         left.axhline(1.0, color=MUTED, linestyle=DASHED, linewidth=1.0)
         for order, (name, ratios) in enumerate(data.kernels.each("kernel")):
             left.plot(self.kernel_dims, ratios, color=colour(order), marker=marker(order), label=name)
-        left.set(xlabel="dimension d", ylabel=r"test error / $|P_{>1}\,\sigma|^2$", ylim=(0, 1.6), title="n = d^1.5")
-        left.set_xticks(self.kernel_dims)
+        left.set(
+            xlabel="dimension d", ylabel=r"test error / $|P_{>1}\,\sigma|^2$", ylim=(0, 1.6), xticks=self.kernel_dims
+        )
         for order, (d, shares) in enumerate(self.learnt(data).each("d")):
             right.plot(RATIOS, shares, color=colour(order), marker=marker(order), label=f"d = {d}")
-        right.set(xlabel="samples n / (d log d)", ylabel="share of runs that learn", ylim=(-0.05, 1.05))
-        right.set_xticks(RATIOS)
+        right.set(xlabel="samples n / (d log d)", ylabel="share of runs that learn", ylim=(-0.05, 1.05), xticks=RATIOS)
         for axis in axes:
             axis.legend(loc="lower right")
 

@@ -135,15 +135,21 @@ def slope(
     return Fit(value, low, high, level, tuple(sizes.tolist()))
 
 
-def first_below(times: Float[np.ndarray, " k"], values: Float[np.ndarray, " k"], level: float) -> float:
-    """When a curve first falls below a level, between records on a logarithmic scale; infinite if it never does."""
-    if not (values < level).any():
-        return math.inf
-    after = int(np.argmax(values < level))
-    if after == 0:
-        return float(times[0])
-    here, there = np.log(values[after - 1 : after + 1])
-    return float(times[after - 1] + (times[after] - times[after - 1]) * (here - np.log(level)) / (here - there))
+def first_below(
+    times: Float[np.ndarray, " k"], values: Float[np.ndarray, "..."], level: float, *, axis: int = -1
+) -> Float[np.ndarray, "..."]:
+    """When curves along an axis first fall below a level, between records on a logarithmic scale; infinite if never."""
+
+    def one(curve: Float[np.ndarray, " k"]) -> float:
+        after = int(np.argmax(curve < level))
+        if not curve[after] < level:
+            return math.inf
+        if after == 0:
+            return float(times[0])
+        here, there = np.log(curve[after - 1 : after + 1])
+        return times[after - 1] + (times[after] - times[after - 1]) * (here - math.log(level)) / (here - there)
+
+    return np.apply_along_axis(one, axis, values)
 
 
 def _fit(sizes: Float[np.ndarray, " s"], centres: Float[np.ndarray, " s"]) -> tuple[float, float, float]:
