@@ -106,18 +106,16 @@ class Reduced(Experiment):
         times = {"dt": short, "steps": LOOKS + 8, "every": 1, "probes": {"atoms": lambda cloud: cloud.atoms}}
         times["schedule"] = lambda t: jnp.where(t < (LOOKS - 0.5) * short, 1.0, long / short)
         path = flow(fields, Adaptive(rtol=1e-5, atol=1e-7), starts, key=keys, progress=tell, **times)
-        rows = zip(energies, path.cloud.weights, path.probes["atoms"], strict=True)
-        times = [*self.times, *path.times[0, LOOKS + 1 :]]
-        return {"limit": named([_risks(*row) for row in rows], "d", "time", d=dims, time=times)}
+        risks = list(map(_risks, energies, path.cloud.weights, path.probes["atoms"]))
+        return {"limit": named(risks, "d", "time", d=dims, time=[*self.times, *path.times[0, LOOKS + 1 :]])}
 
     def network(self, key):
         """One wide network in R^d under the exact gradient: its risk, and its neurons as (a, s, r) at three times."""
         risk, steps, frame = ReluRisk(one_neuron(self.d)), 2 * LOOKS, np.eye(self.d, 1)
         start = uniform(mirrored_students(generator(key), (self.width,), self.d))
         probes = {"risk": risk, "law": lambda cloud: relu_coordinates(cloud.atoms, frame)}
-        options = {"dt": self.horizon / steps, "steps": steps, "every": 4, "probes": probes}
-        path = flow(Descend(risk), Heun(), start, key=key, progress=tell, **options)
-        times, shown = self.times[::2], [0, 2, LOOKS // 2]
+        options = {"dt": self.horizon / steps, "steps": steps, "every": 4, "probes": probes, "progress": tell}
+        path, times, shown = flow(Descend(risk), Heun(), start, key=key, **options), self.times[::2], [0, 2, LOOKS // 2]
         law = named(path.probes["law"][shown], "time", "neuron", "coordinate", time=times[shown])
         return {"network": named(path.probes["risk"], "time", time=times), "law": law}
 
@@ -164,8 +162,7 @@ class Reduced(Experiment):
     def enough(self, data):
         """The fewest neurons of which every run learns, at each d; infinite if there are none."""
         good = (data.sgd.isel(time=-1) < LEARNT * data.sgd.isel(time=0)).all("run").transpose("d", "neurons").values
-        fewest = np.where(good.any(axis=1), np.array(self.neurons)[good.argmax(axis=1)], np.inf)
-        return named(fewest, "d", d=self.dims)
+        return named(np.where(good, self.neurons, np.inf).min(axis=1), "d", d=self.dims)
 
     def behind(self, data):
         """The risk at the horizon of SGD with the most neurons, over that of the reduced flow, by run and d."""
@@ -252,9 +249,8 @@ class Reduced(Experiment):
         first.legend(loc="upper right")
         for axis, (t, law) in zip(rest, data.law.each("time"), strict=True):
             for sign, name, shade in ((1, "a > 0", "EA"), (-1, "a < 0", "vanilla")):
-                some = law[np.sign(law[:, 0]) == sign][::3]
-                look = {"s": 4, "color": style.colour(shade), "linewidth": 0, "alpha": 0.6}
-                axis.scatter(some[:, 1], some[:, 2], label=name, **look)
+                some = law[np.sign(law[:, 0]) == sign][::3, 1:]
+                axis.scatter(*some.T, s=4, color=style.colour(shade), linewidth=0, alpha=0.6, label=name)
             axis.plot(1, 0, "*", color=style.INK, markersize=11, clip_on=False, label="teacher")
             axis.axvline(0, color=style.MUTED, linewidth=0.6)
             axis.set(title=f"t = {t:g}", xlabel="s", xlim=(-1.6, 2.2), ylim=(0, 1.7))
