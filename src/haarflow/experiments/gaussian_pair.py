@@ -114,10 +114,11 @@ class GaussianPair(Experiment):
     def risks(self, axes, data):
         """Optimal risks against Δ, and SGD on the reduced flow."""
         left, right = axes
-        looks = {"one": ("EA", "best single norm"), "any": ("vanilla", "best law of norms")}
+        looks = {"one": ("EA", "best single norm", 9), "any": ("vanilla", "best law of norms", 4)}
         for norms, risks in data.best.sel(value="risk").each("norms"):
-            shade, words = looks[norms]
-            left.plot(SCANNED, risks, color=colour(shade), marker=marker(shade), label=words)
+            shade, words, size = looks[norms]
+            look = {"color": colour(shade), "marker": marker(shade), "markersize": size, "markerfacecolor": "none"}
+            left.plot(SCANNED, risks, label=words, **look)
         left.plot(*zip(*PUBLISHED.items(), strict=True), "x", color=INK, markersize=8, label="published")
         at = float(data.threshold)
         left.axvline(at, color=MUTED, linestyle=DASHED, linewidth=1.0)

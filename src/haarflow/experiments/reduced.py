@@ -207,9 +207,9 @@ class Reduced(Experiment):
     @panel(
         "One neuron: samples like d, neurons like 1",
         "One ReLU neuron in R^d, learnt by one-pass SGD with a sample a step. Left: median risk over {runs} runs "
-        "(marks) on the reduced equation in (a, s, r) (lines); in samples per dimension the curves of all d nearly "
-        "coincide. Right: samples until the risk is 10% of its start (dashed line on the left) grow like d; the number "
-        "of neurons with which every run gets there does not.",
+        "(marks) close above the reduced equation in (a, s, r) (lines); in samples per dimension the curves of all d "
+        "nearly coincide. Right: samples until the risk is 10% of its start (dashed line on the left) grow like d; the "
+        "number of neurons with which every run gets there does not.",
         columns=2,
         size=(10.2, 4.2),
         width_ratios=(1.3, 1),
@@ -253,9 +253,9 @@ class Reduced(Experiment):
                 axis.scatter(*some.T, s=4, color=style.colour(shade), linewidth=0, alpha=0.6, label=name)
             axis.plot(1, 0, "*", color=style.INK, markersize=11, clip_on=False, label="teacher")
             axis.axvline(0, color=style.MUTED, linewidth=0.6)
-            axis.set(title=f"t = {t:g}", xlabel="s", xlim=(-1.6, 2.2), ylim=(0, 1.7))
+            axis.set(title=f"t = {t:g}", xlabel="s", xlim=(-1.6, 2.7), ylim=(0, 1.7))
         rest[0].set(ylabel="r")
-        style.legend(rest[-1], markerscale=2)
+        style.legend(rest[-1])
 
     @panel(
         "The reduced law is pushed forward",
