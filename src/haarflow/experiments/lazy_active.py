@@ -130,12 +130,12 @@ class LazyActive(Experiment):
 
     def _regression(self, start, sample, new):
         """What regression with the tangent kernel of a start says on new inputs, at the horizon."""
-        gram, cross = _gram(eqx.Partial(kernels.tangent_kernel, Neuron(self.d), start), sample.xs, new.xs)
+        gram, cross, ys = _gram(eqx.Partial(kernels.tangent_kernel, Neuron(self.d), start), sample, new)
         if self.fault == "frozen outputs":
             hidden = eqx.Partial(kernels.feature_kernel, Dense(self.d, 1, "relu"), uniform(start.atoms[:, 1:]))
-            outputs = _gram(hidden, sample.xs, new.xs)
+            outputs = _gram(hidden, sample, new)
             gram, cross = gram - outputs[0], cross - outputs[1]
-        return kernels.kernel_flow(gram, cross, sample.ys[:, 0], times=[self.horizon])[0]
+        return kernels.kernel_flow(gram, cross, ys, times=np.array([self.horizon]))[0]
 
     def learning(self, key, d):
         """Exact test errors of students of every width after d^1.5 samples, lazy and mean-field; and the kernel's."""
@@ -149,8 +149,8 @@ class LazyActive(Experiment):
             paths = flow(fields, Euler(), start, key=key, dt=0.2, steps=steps, progress=False)
             errors.append([neuron_error(paths[name].cloud.atoms, scale) for name, scale in scales.items()])
         new = neuron_sample(draw, 2000, d)
-        gram, cross = _gram(_kernels(d)["tangent kernel"], sample.xs, new.xs)
-        missed = kernels.kernel_flow(gram, cross, sample.ys[:, 0], times=[self.patience])[0] - new.ys[:, 0]
+        gram, cross, ys = _gram(_kernels(d)["tangent kernel"], sample, new)
+        missed = kernels.kernel_flow(gram, cross, ys, times=np.array([self.patience]))[0] - new.ys[:, 0]
         errors = named(errors, "width", "scale", width=self.students, scale=("lazy", "mean-field"))
         return {"students": errors, "kernel_error": np.mean(missed**2)}
 
@@ -159,8 +159,8 @@ class LazyActive(Experiment):
         draw, found = generator(jax.random.fold_in(key, 10_000 + d)), {}
         sample, new = (neuron_sample(draw, size, d) for size in (round(d**1.5), 2000))
         for name, kernel in _kernels(d).items():
-            gram, cross = _gram(kernel, sample.xs, new.xs)
-            dual = kernels.kernel_ridge(gram, sample.ys[:, 0], ridge=self.ridge * np.trace(gram) / len(gram))
+            gram, cross, ys = _gram(kernel, sample, new)
+            dual = kernels.kernel_ridge(gram, ys, ridge=self.ridge * np.trace(gram) / len(gram))
             found[name] = np.mean((cross @ dual - new.ys[:, 0]) ** 2) / kernels.relu_beyond_linear(d)
         return {"kernels": named(list(found.values()), "kernel", kernel=found)}
 
@@ -290,11 +290,11 @@ def _outputs(unit, clouds, xs):
 
 def _kernels(d):
     """The kernels of infinite width, each a function of two sets of inputs."""
-    tangent = eqx.Partial(kernels.relu_tangent, scale=1 / np.sqrt(d))
-    return {"random features": kernels.arc_cosine, "tangent kernel": tangent}
+    return {"random features": kernels.arc_cosine, "tangent kernel": eqx.Partial(kernels.relu_tangent, scale=d**-0.5)}
 
 
-@eqx.filter_jit
-def _gram(kernel, xs, new):
-    """A kernel among the inputs, and of new ones with them."""
-    return kernel(xs, xs), kernel(new, xs)
+def _gram(kernel, sample, new):
+    """In NumPy, a kernel among the inputs of a sample, and of new ones with them; and the sample's outputs."""
+    compiled = eqx.filter_jit(kernel)
+    found = compiled(sample.xs, sample.xs), compiled(new.xs, sample.xs), sample.ys[:, 0]
+    return tuple(map(np.asarray, found))
