@@ -189,16 +189,21 @@ def radial_risk(
     Without d it is the limit of high dimension, `½(1 − ⟨q₊, rho⟩)² + ½(1 + ⟨q₋, rho⟩)²`, `q± = E σ((1 ± delta) r G)`:
     the square loss, without a half, on two inputs. With d it is exact in R^d, over so many quantiles of each norm |x|.
     """
-    from scipy.stats import chi
-
     if not delta < 1:
         raise Refusal(
             f"Two Gaussians have deviations 1 ± delta with 0 < delta < 1, both positive; got delta = {delta}. "
             "Write 0.2, for example."
         )
-    norms = np.ones(1) if d is None else chi(d).ppf((np.arange(inputs) + 0.5) / inputs) / np.sqrt(d)
+    norms = np.ones(1) if d is None else norm_quantiles(d, inputs) / np.sqrt(d)
     xs = np.concatenate([(1 + delta) * norms, (1 - delta) * norms])
     return Risk(radial_unit(d), Sample(xs[:, None], np.repeat([1.0, -1.0], len(norms))[:, None]), "square")
+
+
+def norm_quantiles(d: int, n: int) -> Float[np.ndarray, " n"]:
+    """The n middle quantiles of the norm of a Gaussian in R^d."""
+    from scipy.stats import chi
+
+    return chi(d).ppf((np.arange(n) + 0.5) / n)
 
 
 @door

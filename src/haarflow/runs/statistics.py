@@ -135,6 +135,23 @@ def slope(
     return Fit(value, low, high, level, tuple(sizes.tolist()))
 
 
+def first_below(
+    times: Float[np.ndarray, " k"], values: Float[np.ndarray, "..."], level: float, *, axis: int = -1
+) -> Float[np.ndarray, "..."]:
+    """When curves along an axis first fall below a level, between records on a logarithmic scale; infinite if never."""
+
+    def one(curve: Float[np.ndarray, " k"]) -> float:
+        after = int(np.argmax(curve < level))
+        if not curve[after] < level:
+            return math.inf
+        if after == 0:
+            return float(times[0])
+        here, there = np.log(curve[after - 1 : after + 1])
+        return times[after - 1] + (times[after] - times[after - 1]) * (here - math.log(level)) / (here - there)
+
+    return np.apply_along_axis(one, axis, values)
+
+
 def _fit(sizes: Any, centres: Float[np.ndarray, " s"], confidence: float) -> tuple[float, float, float]:
     from scipy.stats import linregress, t
 
