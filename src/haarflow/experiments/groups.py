@@ -213,21 +213,17 @@ class Groups(Experiment):
         yield below(words, data.asymmetry.sel(unit="quadratic").max(), BOUND)
 
     def numbers(self, data):
-        tables = {
-            "{}: worst identity": data.identities.max("identity"),
-            "{}: {}": data.failures,
-            "{}: plain training leaves E^G by": data.leaves,
-            "{}, {} unit: relative error of cosets": data.cosets,
-            "{}, {} unit: relative standard error of Haar draws": data.error,
-            "{}, {} unit: Haar draws off by, in standard errors": data.scores,
-            "SO(2), n = {}: certificate": data.certificate,
-            "SO(2), n = {}: distance to the finer orbit": data.finer,
-            "SO(3): relative asymmetry of the gate network, {}": data.asymmetry.sel(unit="gate"),
+        return {
+            "{group}: worst identity": data.identities.max("identity"),
+            "{group}: {statement}": data.failures,
+            "{group}: plain training leaves E^G by": data.leaves,
+            "{space}, {unit} unit: relative error of cosets": data.cosets,
+            "{space}, {unit} unit: relative standard error of Haar draws": data.error,
+            "{space}, {unit} unit: Haar draws off by, in standard errors": data.scores,
+            "SO(2), n = {n}: certificate": data.certificate,
+            "SO(2), n = {n}: distance to the finer orbit": data.finer,
+            "SO(3): relative asymmetry of the gate network, {when}": data.asymmetry.sel(unit="gate"),
         }
-        cells = [
-            (words, np.atleast_1d(at), cell) for words, table in tables.items() for at, cell in table.each(*table.dims)
-        ]
-        return {words.format(*at): cell for words, at, cell in cells}
 
     @panel(
         "Every statement, every group",
@@ -244,15 +240,14 @@ class Groups(Experiment):
         "What finitely many rotations leave out",
         "SO(2) through n equispaced rotations. Left: a trained cloud closed under n rotations is this far from "
         "SO(2)-invariant; the certificate needs no transport and falls like 1/n. Right: the average of a network over "
-        "n rotations is exact once n exceeds its degree (quadratic unit); for a smooth unit the error falls ever faster.",
+        "n rotations is exact once n exceeds its degree (quadratic unit); for a smooth unit it falls ever faster.",
         columns=2,
         size=(9.6, 3.8),
     )
     def left_out(self, axes, data):
         left, right = axes
-        for place, (label, values) in enumerate(
-            {"certificate": data.certificate, "to the orbit of 8n turns": data.finer}.items()
-        ):
+        shown = {"certificate": data.certificate, "to the orbit of 8n turns": data.finer}
+        for place, (label, values) in enumerate(shown.items()):
             left.plot(self.circle, values, color=colour(place), marker=marker(place), label=label)
         reference(left, self.circle, -1, [data.certificate, data.finer])
         for place, (unit, errors) in enumerate(data.decay.each("unit"), 2):

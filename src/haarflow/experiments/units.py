@@ -143,18 +143,11 @@ class Units(Experiment):
         worst = dict(data.failing.max("model").each("statement"))
         shallow = dict(data.failing.sel(model=SHALLOW).max("model").each("statement"))
         deep = dict(data.failing.sel(model=DEEP).each("statement"))
-        for what in KEPT:
+        for what in (*KEPT, *training.STATEMENTS):
             yield below(f"every model: {what}, to {{bound}}", worst[what], BOUND)
         for what in LINEAR:
             yield below(f"two-layer units: {what}, to {{bound}}", shallow[what], BOUND)
             yield above(f"residual: lost is {what}: off by more than {{bound}}", deep[what], 1e-3)
-        for what, words in {
-            "free training keeps WI": "orbits stay paired in free training (WI)",
-            "closed data keep SI": "closed data keep fixed starts on E^G (SI)",
-            "DA, FA and EA agree": "DA, FA and EA coincide from fixed starts",
-            "DA, FA and EA stay SI": "DA, FA and EA stay on E^G",
-        }.items():
-            yield below(f"every model: {words}:", worst[what], BOUND)
         words = "the test can fail: plain training on minibatches leaves E^G by more than {bound}, every model"
         yield above(words, data.leaves.min(), 1e-3)
         for fit in data.fits.values():
@@ -167,13 +160,12 @@ class Units(Experiment):
 
     def numbers(self, data):
         raised = (data.symmetrised - data.risk > BOUND).mean("run")
-        tables = {
-            "{0}: {1}": data.failing,
-            "{0}: median risk, n = {1}": data.risk.median("run"),
-            "{0}: median risk of the symmetrised cloud, n = {1}": data.symmetrised.median("run"),
-            "{0}: share of runs whose risk rises when symmetrised, n = {1}": raised,
+        return {
+            "{model}: {statement}": data.failing,
+            "{model}: median risk, n = {n}": data.risk.median("run"),
+            "{model}: median risk of the symmetrised cloud, n = {n}": data.symmetrised.median("run"),
+            "{model}: share of runs whose risk rises when symmetrised, n = {n}": raised,
         }
-        return {words.format(*at): cell for words, table in tables.items() for at, cell in table.each(*table.dims)}
 
     @panel(
         "What survives depth",
