@@ -240,16 +240,16 @@ class Groups(Experiment):
         "What finitely many rotations leave out",
         "SO(2) through n equispaced rotations. Left: a trained cloud closed under n rotations is this far from "
         "SO(2)-invariant; the certificate needs no transport and falls like 1/n. Right: the average of a network over "
-        "n rotations is exact once n exceeds its degree (quadratic unit); for a smooth unit it falls ever faster.",
+        "n rotations is exact once n exceeds its degree (quadratic unit), and nears it ever faster for a smooth unit.",
         columns=2,
         size=(9.6, 3.8),
     )
     def left_out(self, axes, data):
         left, right = axes
-        shown = {"certificate": data.certificate, "to the orbit of 8n turns": data.finer}
-        for place, (label, values) in enumerate(shown.items()):
-            left.plot(self.circle, values, color=colour(place), marker=marker(place), label=label)
-        reference(left, self.circle, -1, [data.certificate, data.finer])
+        fit, rings = data.fits[LAW], {"linestyle": "none", "marker": "o", "markersize": 9, "markerfacecolor": "none"}
+        left.plot(self.circle, data.certificate, color=colour(0), marker="o", label=f"certificate, slope {fit.words}")
+        left.plot(self.circle, data.finer, color=colour(1), label="distance to the orbit of 8n turns", **rings)
+        reference(left, self.circle, -1, data.certificate)
         for place, (unit, errors) in enumerate(data.decay.each("unit"), 2):
             shown = np.maximum(errors, 1e-17)
             right.plot(FEW, shown, color=colour(place), marker=marker(place), label=FORMULAS[unit])

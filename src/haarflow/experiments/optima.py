@@ -260,12 +260,12 @@ class Optima(Experiment):
         left.hlines([-1, 1], 0, times[early][-1], color=MUTED, linewidth=0.9, linestyle=DASHED)
         for (start, shade), atoms, risks in zip(STARTS.items(), data.atoms, data.risks, strict=True):
             left.plot(times[early], atoms[early], color=colour(shade))
-            middle.plot(times[early], np.maximum(risks[early], 1e-17), color=colour(shade), label=start)
+            middle.plot(times[early], risks[early], color=colour(shade), label=start)
         for (law, outputs), shade in zip(data.outputs.each("law"), ("EA", "FA"), strict=True):
             right.plot(squares, outputs, color=colour(shade), linewidth=3, label=law)
         right.plot(squares, squares, color=INK, linestyle=DASHED, label="target $|x|^2$")
         left.set(xlabel="time", ylabel="atoms $z$")
-        middle.set(xlabel="time", ylabel="risk", yscale="log")
+        middle.set(xlabel="time", ylabel="risk", yscale="log", ylim=(1e-17, 1))
         right.set(xlabel="$|x|^2$", ylabel="output along a ray")
         for axis in (middle, right):
             axis.legend()

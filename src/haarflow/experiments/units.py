@@ -25,7 +25,7 @@ from haarflow.models.units import Dense, TwoLayer, Unit, network
 from haarflow.practice import training
 from haarflow.practice.testing import QUICK_TO_COMPILE
 from haarflow.runs.experiment import Count, Experiment, Positive, above, below, named, over, panel, power_law, tell
-from haarflow.runs.style import DASHED, MUTED, colour, failures, legend_above, marker, power_laws
+from haarflow.runs.style import DASHED, MUTED, colour, failures, legend_above, log_axes, marker, power_laws
 
 BOUND = 1e-12
 DEEP = "residual"
@@ -181,8 +181,8 @@ class Units(Experiment):
         "Free training at every depth",
         "Free training from independent starts on orbit-closed data, {repetitions} runs at each n. Left: the trained "
         "networks are the closer to equivariant the more particles they have, at any depth; mean, 10–90% band, slope "
-        "and its 95% band. Right: below the dashed line symmetrising helps, as it must for one average of units; a "
-        "residual network can land above.",
+        "and its 95% band. Right: below zero symmetrising the trained cloud helps, as it must for one average of "
+        "units; a residual network can land above.",
         columns=2,
         size=(9.6, 4.2),
     )
@@ -191,12 +191,13 @@ class Units(Experiment):
         fits = dict(zip(MODELS, data.fits.values(), strict=True))
         looks = {"xlabel": "particles n", "ylabel": r"$|f - Qf|^2$", "centre": "mean"}
         power_laws(left, data.asymmetry, along="n", by="model", fits=fits, power=-1, **looks)
-        for place, model in enumerate(MODELS):
-            risks = (array.sel(model=model).values.ravel() for array in (data.risk, data.symmetrised))
-            right.plot(*risks, color=colour(place), marker=marker(place), markersize=3, linestyle="none")
-        ends = [end([data.risk.values, data.symmetrised.values]) for end in (np.min, np.max)]
-        right.plot(ends, ends, color=MUTED, linestyle=DASHED, linewidth=1.0)
-        right.set(xlabel="risk of the trained cloud", ylabel="risk of its symmetrisation")
+        for place, (model, rises) in enumerate((data.symmetrised - data.risk).each("model")):
+            beside = np.tile(self.sizes, self.repetitions) * 1.12 ** (place - 1)
+            look = {"color": colour(place), "marker": marker(place), "markersize": 3, "linestyle": "none"}
+            right.plot(beside, rises.values.ravel(), label=model, **look)
+        right.axhline(0, color=MUTED, linestyle=DASHED, linewidth=1.0)
+        log_axes(right, self.sizes, "particles n", r"$R(\mu^G) - R(\mu)$")
+        right.set_yscale("linear")
         legend_above(left)
 
 
