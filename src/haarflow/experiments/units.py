@@ -30,7 +30,7 @@ from haarflow.runs.style import DASHED, MUTED, colour, failures, legend_above, l
 BOUND = 1e-12
 DEEP = "residual"
 SHALLOW = ("two-layer, hidden permuted", "two-layer, hidden still")
-MODELS = (DEEP, *SHALLOW)  # the longest first
+MODELS: tuple[str, ...] = (DEEP, *SHALLOW)  # the longest first
 ON = natural_rep(Symmetric(3))
 KEPT = ("WI clouds make equivariant networks", "Prop 2: R^DA(mu) = mean_g R(M_g # mu)", "Thm 4: DA and FA pull alike")
 LINEAR = ("Prop 1: Q f_mu = f_(mu^G)", "Prop 2: R^FA(mu) = R(mu^G)")
@@ -189,8 +189,8 @@ class Units(Experiment):
     def free_training(self, axes, data):
         left, right = axes
         fits = dict(zip(MODELS, data.fits.values(), strict=True))
-        looks = {"xlabel": "particles n", "ylabel": r"$|f - Qf|^2$", "centre": "mean"}
-        power_laws(left, data.asymmetry, along="n", by="model", fits=fits, power=-1, **looks)
+        power_laws(left, data.asymmetry, along="n", by="model", fits=fits, power=-1, centre="mean")
+        left.set(xlabel="particles n", ylabel=r"$|f - Qf|^2$")
         for place, (model, rises) in enumerate((data.symmetrised - data.risk).each("model")):
             beside = np.tile(self.sizes, self.repetitions) * 1.12 ** (place - 1)
             look = {"color": colour(place), "marker": marker(place), "markersize": 3, "linestyle": "none"}
