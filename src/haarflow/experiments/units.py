@@ -1,7 +1,7 @@
 """Two-layer units and a three-layer residual network: which statements about symmetry survive, measured."""
 
 from collections.abc import Callable
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar
 
 import equinox as eqx
 import jax
@@ -37,22 +37,15 @@ LINEAR = ("Prop 1: Q f_mu = f_(mu^G)", "Prop 2: R^FA(mu) = R(mu^G)")
 STATEMENTS = (*KEPT, *training.STATEMENTS, *LINEAR)
 
 
-class Model(NamedTuple):
-    """A network of a cloud, and the training task it makes."""
-
-    network: Callable
-    task: training.Task
-
-
-def made(model: str) -> Model:
-    """S3 permutes the three inputs and the three outputs of every model."""
+def made(model: str) -> tuple[Callable, training.Task]:
+    """A network of a cloud, and the training task it makes; S3 permutes the three inputs and the three outputs."""
     if model == DEEP:
         deep = Residual((Dense(3, 3, "tanh"), Dense(3, 3, "tanh"), Dense(3, 3, "tanh")))
         mean = average_network(deep, ON, ON)
         task = training.Task(lambda data: Risk(deep, data), lambda data: Risk(mean, data), ON, ON, deep.action(ON, ON))
-        return Model(deep, task)
+        return deep, task
     unit: Unit = permuted_hidden(ON, 3, 3) if model == "two-layer, hidden permuted" else TwoLayer(3, 4, 3, "tanh")
-    return Model(lambda cloud, xs: network(unit, cloud, xs), training.unit_task(unit, ON, ON))
+    return lambda cloud, xs: network(unit, cloud, xs), training.unit_task(unit, ON, ON)
 
 
 class Units(Experiment):
