@@ -273,3 +273,28 @@ def test_a_record_keeps_the_names_of_axes_and_the_fits(tmp_path, monkeypatch):
     assert data.fits["the error"].value == record.figures["slope, the error"]
     with pytest.raises(AttributeError, match="The arrays of this record are error; got 'errors'"):
         _ = data.errors
+
+
+def test_numbers_of_an_array_are_told_by_the_labels_of_its_axes():
+    class Told(Kit):
+        def numbers(self, data):
+            return {"{scheme} of {teacher}, {±1}": data.error.max("run", "n"), "one": data.draw}
+
+    found = judge.numbers(Told(), gathered(Told()))
+    assert [name for name in found if "slope" not in name] == [
+        "DA of weak, {±1}",
+        "FA of weak, {±1}",
+        "DA of any, {±1}",
+        "FA of any, {±1}",
+        "one",
+    ]
+    assert found["FA of any, {±1}"] == 101.0
+
+    class Short(Kit):
+        def numbers(self, data):
+            return {"error of {teacher}": data.error.max("run", "n")}
+
+    with pytest.raises(
+        Refusal, match="names that hold all their axes; 'error of weak' has no {scheme}. Write {scheme}"
+    ):
+        judge.numbers(Short(), gathered(Short()))

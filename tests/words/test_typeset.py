@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haarflow.runs import catalogue
-from haarflow.runs.typeset import GREEK, typeset
+from haarflow.runs.typeset import GREEK, mathtext, typeset
 
 FORMS = {
     "E^G": "<i>E</i><sup><i>G</i></sup>",
@@ -115,3 +115,20 @@ def test_no_word_of_a_claim_is_lost():
 def _long(words):
     """The words of four letters and more, without the names of Greek letters."""
     return [word for word in re.findall(r"[A-Za-z]{4,}", words) if word not in GREEK]
+
+
+@pytest.mark.parametrize(
+    ("plain", "shown"),
+    [
+        ("Prop 2: R^FA(mu) = R(mu^G)", "Prop 2: $R^{FA}$($μ$) = $R$($μ^{G}$)"),
+        ("Prop 1: Q f_mu = f_(mu^G)", "Prop 1: $Q$ $f_{μ}$ = $f_{μ^{G}}$"),
+        ("DA, FA and EA stay on E^G", "DA, FA and EA stay on $E^{G}$"),
+        ("S3 & <w, x>, 1e-12", "$S_{3}$ & ⟨$w$, $x$⟩, 10$^{−12}$"),
+        ("$E^G$ of `mu`", "$E^G$ of `mu`"),
+    ],
+)
+def test_pictures_show_the_same_mathematics(plain, shown):
+    from matplotlib.mathtext import MathTextParser
+
+    assert mathtext(plain) == shown
+    assert MathTextParser("path").parse(shown).width > 0

@@ -1,7 +1,7 @@
 """Two-layer units and a three-layer residual network: which statements about symmetry survive, measured."""
 
 from collections.abc import Callable
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar
 
 import equinox as eqx
 import jax
@@ -24,38 +24,28 @@ from haarflow.models.residual import Residual
 from haarflow.models.units import Dense, TwoLayer, Unit, network
 from haarflow.practice import training
 from haarflow.practice.testing import QUICK_TO_COMPILE
-from haarflow.runs.experiment import Count, Experiment, Panel, Positive, above, below, between
-from haarflow.runs.progress import tell
-from haarflow.runs.statistics import slope
+from haarflow.runs.experiment import Count, Experiment, Positive, above, below, named, over, panel, power_law, tell
+from haarflow.runs.style import DASHED, MUTED, colour, failures, legend_above, log_axes, marker, power_laws
 
 BOUND = 1e-12
-MODELS = ("two-layer, hidden still", "two-layer, hidden permuted", "residual")
-SHALLOW = MODELS[:2]
+DEEP = "residual"
+SHALLOW = ("two-layer, hidden permuted", "two-layer, hidden still")
+MODELS: tuple[str, ...] = (DEEP, *SHALLOW)  # the longest first
 ON = natural_rep(Symmetric(3))
 KEPT = ("WI clouds make equivariant networks", "Prop 2: R^DA(mu) = mean_g R(M_g # mu)", "Thm 4: DA and FA pull alike")
 LINEAR = ("Prop 1: Q f_mu = f_(mu^G)", "Prop 2: R^FA(mu) = R(mu^G)")
+STATEMENTS = (*KEPT, *training.STATEMENTS, *LINEAR)
 
 
-class Model(NamedTuple):
-    """A network of a cloud, and the training task it makes."""
-
-    network: Callable
-    task: training.Task
-
-
-def model(name: str) -> Model:
-    """S3 permutes the three inputs and the three outputs of every model."""
-    if name == "residual":
+def made(model: str) -> tuple[Callable, training.Task]:
+    """A network of a cloud, and the training task it makes; S3 permutes the three inputs and the three outputs."""
+    if model == DEEP:
         deep = Residual((Dense(3, 3, "tanh"), Dense(3, 3, "tanh"), Dense(3, 3, "tanh")))
         mean = average_network(deep, ON, ON)
         task = training.Task(lambda data: Risk(deep, data), lambda data: Risk(mean, data), ON, ON, deep.action(ON, ON))
-        return Model(deep, task)
-    units: dict[str, Unit] = {
-        "two-layer, hidden still": TwoLayer(3, 4, 3, "tanh"),
-        "two-layer, hidden permuted": permuted_hidden(ON, 3, 3),
-    }
-    unit = units[name]
-    return Model(lambda cloud, xs: network(unit, cloud, xs), training.unit_task(unit, ON, ON))
+        return deep, task
+    unit: Unit = permuted_hidden(ON, 3, 3) if model == "two-layer, hidden permuted" else TwoLayer(3, 4, 3, "tanh")
+    return lambda cloud, xs: network(unit, cloud, xs), training.unit_task(unit, ON, ON)
 
 
 class Units(Experiment):
@@ -75,185 +65,133 @@ class Units(Experiment):
     <= R(mu). The rates train freely from independent Gaussian starts on orbit-closed data, for a flow time of 15; the
     statements are trained for 5, because E^G is kept but can be unstable: rounding off it then grows exponentially
     with time, in one of three seeds to 3e-12 at time 15.
-
-    The field `fault` plants a mistake, to see the verdicts fail: `unclosed data` loses one image of one sample.
     """
 
     seconds: ClassVar[float] = 17.0
+    faults = {"unclosed data": "one image of one sample is lost"}
 
     atoms: Count = 5
     samples: Count = 4
     steps: Count = 150
-    sizes: Annotated[tuple[Count, ...], Field(min_length=3)] = (16, 48, 128)
+    sizes: Annotated[tuple[Count, ...], Field(min_length=3)] = (16, 48, 128)  # numbers of particles n
     repetitions: Count = 16
-    horizon: Positive = 5.0
-    free_horizon: Positive = 15.0
-    fault: Literal["none", "unclosed data"] = "none"
+    horizon: Positive = 5.0  # flow time of the statements
+    free_horizon: Positive = 15.0  # flow time of the rates
 
     @classmethod
     def full(cls):
         return cls(atoms=20, samples=10, steps=3000, sizes=(16, 64, 256, 1024), repetitions=40)
 
-    def parts(self):
-        return [f"{what}, {name}" for what in ("statements", "rates") for name in reversed(MODELS)]  # longest first
+    def design(self):
+        yield self.statements, over(model=MODELS)
+        yield self.rates, over(model=MODELS)
 
-    def run(self, key, part):
-        what, name = part.split(", ", 1)
-        return (self.statements if what == "statements" else self.rates)(key, model(name))
-
-    def statements(self, key, made: Model) -> dict[str, np.ndarray]:
-        """The identities on a random cloud, and the trainings."""
-        task, draw = made.task, generator(key)
+    def statements(self, key, model):
+        """How far each statement fails: the identities on a random cloud, and the trainings."""
+        (net, task), draw = made(model), generator(key)
         cloud = uniform(draw.normal(size=(self.atoms, task.action.dim)))
         xs, ys = draw.normal(size=(2, self.samples, 3))
-        closed = training.closed_sample(task, xs, ys, self._kept)
+        risks = task.risk(Sample(xs, ys)), task.risk(self._closed(task, xs, ys)), task.averaged(Sample(xs, ys))
         images = np.asarray(ON.matrices()), np.asarray(task.action.matrices())
-        risks = task.risk(Sample(xs, ys)), task.risk(closed), task.averaged(Sample(xs, ys))
-        found = _identities(made.network, average_network(made.network, ON, ON), risks, cloud, jnp.asarray(xs), images)
+        found = _identities(net, average_network(net, ON, ON), risks, cloud, jnp.asarray(xs), images)
         size = training.Size(steps=self.steps, horizon=self.horizon)
         paths = training.train(key, task, size, closed=self.fault == "none", progress=lambda share: tell(0.9 * share))
-        return {name: np.asarray(value) for name, value in found.items()} | training.statements(task, paths)
+        found |= training.statements(task, paths)
+        failing = named([float(found[what]) for what in STATEMENTS], "statement", statement=STATEMENTS)
+        return {"failing": failing, "leaves": found["plain leaves"]}
 
-    @property
-    def _kept(self) -> slice:
-        return slice(None) if self.fault == "none" else slice(1, None)
+    def _closed(self, task, xs, ys):
+        return training.closed_sample(task, xs, ys, slice(None) if self.fault == "none" else slice(1, None))
 
-    def rates(self, key, made: Model) -> dict[str, np.ndarray]:
+    def rates(self, key, model):
         """Free training from independent starts: |f − Qf|², R(mu) and R(mu^G), each (repetitions, sizes)."""
-        task, draw = made.task, generator(key)
-        xs, ys = draw.normal(size=(2, self.samples, 3))
-        risk = task.risk(training.closed_sample(task, xs, ys, self._kept))
+        (net, task), draw = made(model), generator(key)
+        risk, mean = (
+            task.risk(self._closed(task, *draw.normal(size=(2, self.samples, 3)))),
+            average_network(net, ON, ON),
+        )
         fresh, images = jnp.asarray(draw.normal(size=(50, 3))), jnp.asarray(task.action.matrices())
-        mean = average_network(made.network, ON, ON)
 
         def measured(cloud):
-            asymmetry = _mean_square(made.network(cloud, fresh) - mean(cloud, fresh))
+            asymmetry = jnp.mean(jnp.sum((net(cloud, fresh) - mean(cloud, fresh)) ** 2, axis=-1))
             return jnp.stack([asymmetry, risk(cloud), risk(_orbit(cloud, images))])
 
         runs, room = self.repetitions * len(self.sizes), max(self.sizes)
         sizes = np.tile(self.sizes, self.repetitions)[:, None]
-        weights = np.where(
-            np.arange(room)[None] < sizes, 1 / sizes, 0.0
-        )  # one program: smaller clouds in a larger room
+        weights = np.where(np.arange(room) < sizes, 1 / sizes, 0.0)  # one program: smaller clouds in a larger room
         start = Cloud(jnp.asarray(draw.normal(size=(runs, room, task.action.dim))), jnp.asarray(weights))
-        path = flow(
-            Descend(risk + Penalty(1e-3)),
-            Euler(),
-            start,
-            key=jax.random.split(key, runs),
-            dt=self.free_horizon / self.steps,
-            steps=self.steps,
-            probes={"measured": measured},
-            progress=lambda fraction: tell(0.9 * fraction),
-        )
+        field, keys = Descend(risk + Penalty(1e-3)), jax.random.split(key, runs)
+        seen = {"probes": {"measured": measured}, "progress": lambda share: tell(0.9 * share)}
+        path = flow(field, Euler(), start, key=keys, dt=self.free_horizon / self.steps, steps=self.steps, **seen)
         ends = path.probes["measured"][:, -1].reshape(self.repetitions, len(self.sizes), 3)
-        return dict(zip(("asymmetry", "risk", "symmetrised"), np.moveaxis(ends, -1, 0), strict=True))
+        what = ("asymmetry", "risk", "symmetrised")
+        return {name: named(ends[..., i], "run", "n", n=self.sizes) for i, name in enumerate(what)}
 
-    def gather(self, pieces):
-        data = {}
-        for kind in ("statements", "rates"):
-            for what in pieces[f"{kind}, {MODELS[0]}"]:
-                data[what] = np.stack([pieces[f"{kind}, {name}"][what] for name in MODELS])
-        return data
+    def fits(self, data):
+        name = "{}: the mean of |f − Qf|² after free training falls like 1/n".format
+        parts = data.asymmetry.each("model")
+        return {name(model): power_law(values, along="n", centre="mean") for model, values in parts}
 
-    def verdict(self, data):
-        slopes = {
-            name: slope(self.sizes, data["asymmetry"][i], centre="mean", confidence=None).value
-            for i, name in enumerate(MODELS)
+    def claims(self, data):
+        worst = dict(data.failing.max("model").each("statement"))
+        shallow = dict(data.failing.sel(model=SHALLOW).max("model").each("statement"))
+        deep = dict(data.failing.sel(model=DEEP).each("statement"))
+        for what in (*KEPT, *training.STATEMENTS):
+            yield below(f"every model: {what}, to {{bound}}", worst[what], BOUND)
+        for what in LINEAR:
+            yield below(f"two-layer units: {what}, to {{bound}}", shallow[what], BOUND)
+            yield above(f"residual: lost is {what}: off by more than {{bound}}", deep[what], 1e-3)
+        words = "the test can fail: plain training on minibatches leaves E^G by more than {bound}, every model"
+        yield above(words, data.leaves.min(), 1e-3)
+        for fit in data.fits.values():
+            yield fit.between(-1.3, -0.7)
+        raised = data.symmetrised - data.risk
+        words = "two-layer units: symmetrising never raises the risk: R(mu^G) − R(mu)"
+        yield below(words, raised.sel(model=SHALLOW).max(), BOUND)
+        words = "residual: symmetrising a trained cloud can raise the risk: the largest R(mu^G) − R(mu) of a run"
+        yield above(words, raised.sel(model=DEEP).max(), 1e-3)
+
+    def numbers(self, data):
+        raised = (data.symmetrised - data.risk > BOUND).mean("run")
+        return {
+            "{model}: {statement}": data.failing,
+            "{model}: median risk, n = {n}": data.risk.median("run"),
+            "{model}: median risk of the symmetrised cloud, n = {n}": data.symmetrised.median("run"),
+            "{model}: share of runs whose risk rises when symmetrised, n = {n}": raised,
         }
-        raised = data["symmetrised"] - data["risk"]
-        deep = len(SHALLOW)
-        claims = {f"every model: {what}, to 1e-12": below(data[what].max(), BOUND) for what in KEPT}
-        claims |= {f"two-layer units: {what}, to 1e-12": below(data[what][:deep].max(), BOUND) for what in LINEAR}
-        claims |= {f"residual: lost is {what}: off by more than 1e-3": above(data[what][deep], 1e-3) for what in LINEAR}
-        words = {
-            "free training keeps WI": "orbits stay paired in free training (WI)",
-            "closed data keep SI": "closed data keep fixed starts on E^G (SI)",
-            "DA, FA and EA agree": "DA, FA and EA coincide from fixed starts",
-            "DA, FA and EA stay SI": "DA, FA and EA stay on E^G",
-        }
-        claims |= {f"every model: {words[what]}: below 1e-12": below(data[what].max(), BOUND) for what in words}
-        claims["the test can fail: plain training on minibatches leaves E^G by more than 1e-3, every model"] = above(
-            data["plain leaves"].min(), 1e-3
-        )
-        claims |= {
-            f"{name}: |f − Qf|² after free training falls like 1/N: slope of the mean between −1.3 and −0.7": between(
-                value, -1.3, -0.7
-            )
-            for name, value in slopes.items()
-        }
-        claims["two-layer units: symmetrising never raises the risk: R(mu^G) − R(mu) at most 1e-12"] = below(
-            raised[:deep].max(), BOUND
-        )
-        claims["residual: symmetrising a trained cloud can raise the risk: R(mu^G) − R(mu) above 1e-3 in a run"] = (
-            above(raised[deep].max(), 1e-3)
-        )
-        return claims
 
-    def figures(self, data):
-        numbers = {}
-        for i, name in enumerate(MODELS):
-            for what in (*KEPT, *LINEAR, *training.STATEMENTS):
-                numbers[f"{name}: {what}"] = data[what][i]
-            fitted = slope(self.sizes, data["asymmetry"][i], centre="mean")
-            numbers[f"{name}: slope of |f − Qf|² in N"] = fitted.value
-            numbers[f"{name}: its 95% band, low"] = fitted.low
-            numbers[f"{name}: its 95% band, high"] = fitted.high
-            raised = data["symmetrised"][i] - data["risk"][i]
-            for k, n in enumerate(self.sizes):
-                numbers[f"{name}: median risk, N = {n}"] = np.median(data["risk"][i][:, k])
-                numbers[f"{name}: median risk of the symmetrised cloud, N = {n}"] = np.median(
-                    data["symmetrised"][i][:, k]
-                )
-                numbers[f"{name}: share of runs whose risk rises when symmetrised, N = {n}"] = np.mean(
-                    raised[:, k] > BOUND
-                )
-        return numbers
+    @panel(
+        "What survives depth",
+        "Left of the bound a statement holds to rounding. Two-layer units keep all of them. The residual network keeps "
+        "invariance and the equality of the schemes, and loses the two statements at the bottom, which need a network "
+        "that is linear in its cloud.",
+        size=(9.6, 4.4),
+    )
+    def surviving(self, axis, data):
+        failures(axis, STATEMENTS, dict(data.failing.each("model")), BOUND)
 
-    def panels(self, data):
-        return [self._statements_panel(data), self._rates_panel(data)]
-
-    def _statements_panel(self, data):
-        def draw(figure):
-            from haarflow.runs.style import failures
-
-            names = [*KEPT, *training.STATEMENTS, *LINEAR]
-            series = {name: [float(data[what][order]) for what in names] for order, name in enumerate(MODELS)}
-            failures(figure.add_subplot(), names, series, BOUND)
-
-        caption = (
-            "Left of the bound a statement holds to rounding. Two-layer units keep all of them. The residual network "
-            "keeps invariance and the equality of the schemes, and loses the two statements at the bottom, which need "
-            "a network that is linear in its cloud."
-        )
-        return Panel("What survives depth", caption, draw, size=(9.6, 4.4))
-
-    def _rates_panel(self, data):
-        def draw(figure):
-            from haarflow.runs.style import DASHED, MUTED, colour, legend, marker, reference, slopes
-
-            left, right = figure.subplots(1, 2)
-            series = {name: data["asymmetry"][i] for i, name in enumerate(MODELS)}
-            slopes(left, self.sizes, series, xlabel="particles N", ylabel=r"$|f - Qf|^2$", centre="mean")
-            reference(left, self.sizes, -1.0, 3 * float(np.median(data["asymmetry"][0][:, 0])))
-            legend(left, loc="upper left", bbox_to_anchor=(0.0, -0.2))
-            for order in range(len(MODELS)):
-                style = {"color": colour("", order), "marker": marker("", order), "markersize": 3}
-                right.plot(data["risk"][order].ravel(), data["symmetrised"][order].ravel(), linestyle="none", **style)
-            ends = [
-                min(data["risk"].min(), data["symmetrised"].min()),
-                max(data["risk"].max(), data["symmetrised"].max()),
-            ]
-            right.plot(ends, ends, color=MUTED, linestyle=DASHED, linewidth=1.0)
-            right.set(xlabel="risk of the trained cloud", ylabel="risk of its symmetrisation")
-
-        caption = (
-            f"Free training from independent starts on orbit-closed data, {self.repetitions} runs at each N. Left: the "
-            "trained networks are the closer to equivariant the more particles they have, at any depth. Right: below "
-            "the dashed line symmetrising helps, as it must for one average of units; a residual network can land "
-            "above."
-        )
-        return Panel("Free training at every depth", caption, draw, size=(9.6, 5.2))
+    @panel(
+        "Free training at every depth",
+        "Free training from independent starts on orbit-closed data, {repetitions} runs at each n. Left: the trained "
+        "networks are the closer to equivariant the more particles they have, at any depth; mean, 10–90% band, slope "
+        "and its 95% band. Right: below zero symmetrising the trained cloud helps, as it must for one average of "
+        "units; a residual network can land above.",
+        columns=2,
+        size=(9.6, 4.2),
+    )
+    def free_training(self, axes, data):
+        left, right = axes
+        fits = dict(zip(MODELS, data.fits.values(), strict=True))
+        power_laws(left, data.asymmetry, along="n", by="model", fits=fits, power=-1, centre="mean")
+        left.set(xlabel="particles n", ylabel=r"$|f - Qf|^2$")
+        for place, (model, rises) in enumerate((data.symmetrised - data.risk).each("model")):
+            beside = np.tile(self.sizes, self.repetitions) * 1.12 ** (place - 1)
+            look = {"color": colour(place), "marker": marker(place), "markersize": 3, "linestyle": "none"}
+            right.plot(beside, rises.values.ravel(), label=model, **look)
+        right.axhline(0, color=MUTED, linestyle=DASHED, linewidth=1.0)
+        log_axes(right, self.sizes, "particles n", r"$R(\mu^G) - R(\mu)$")
+        right.set_yscale("linear")
+        legend_above(left)
 
 
 @eqx.filter_jit(compiler_options=QUICK_TO_COMPILE)  # pyright: ignore[reportCallIssue]
@@ -275,7 +213,3 @@ def _identities(net: Callable, mean: Callable, risks, cloud: Cloud, xs, images) 
 def _orbit(cloud: Cloud, moves) -> Cloud:
     atoms = jnp.einsum("gij,nj->gni", jnp.asarray(moves), cloud.atoms).reshape(-1, cloud.p)
     return Cloud(atoms, jnp.tile(cloud.weights, len(moves)) / len(moves))
-
-
-def _mean_square(values):
-    return jnp.mean(jnp.sum(values**2, axis=-1))

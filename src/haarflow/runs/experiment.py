@@ -149,7 +149,10 @@ class Experiment(BaseModel):
         raise NotImplementedError(f"The experiment {self.name} must define claims(self, data).")
 
     def numbers(self, data: Data) -> Mapping[str, Any]:
-        """Numbers worth showing that neither a claim nor a fit tells."""
+        """Numbers worth showing that neither a claim nor a fit tells, by name.
+
+        Of a named array all are told, by names that hold its axes: `{"risk, n = {n}": data.risk.mean("run")}`.
+        """
         return {}
 
     def panels(self, data: Any) -> list[Panel]:

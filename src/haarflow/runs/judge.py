@@ -8,7 +8,7 @@ from typing import Any
 
 from haarflow.errors import Refusal
 from haarflow.runs import design, ledger, machine
-from haarflow.runs.experiment import Check, Claim, Data, Experiment
+from haarflow.runs.experiment import Check, Claim, Data, Experiment, Named
 from haarflow.runs.source import source
 from haarflow.values import said
 
@@ -98,12 +98,23 @@ def numbers(experiment: Experiment, data: Any) -> dict[str, Any]:
     """The numbers of the fits, and those that the experiment adds."""
     if design.is_old(experiment):
         return _named("figures(data)", experiment.figures(data))
-    fitted = [fit.numbers() for fit in data.fits.values()]
-    return {
-        name: value
-        for part in [*fitted, _named("numbers(data)", experiment.numbers(data))]
-        for name, value in part.items()
-    }
+    told = [_each(name, value) for name, value in _named("numbers(data)", experiment.numbers(data)).items()]
+    parts = [*(fit.numbers() for fit in data.fits.values()), *told]
+    return {name: value for part in parts for name, value in part.items()}
+
+
+def _each(name: str, value: Any) -> dict[str, Any]:
+    """A number by its name; of a named array all of them, with their labels in place of the axes: "risk, n = {n}"."""
+    if not isinstance(value, Named) or not value.dims:
+        return {name: value}
+    axis = f"{{{value.dims[0]}}}"
+    if axis not in name:
+        raise Refusal(
+            f"numbers(data) gives arrays by names that hold all their axes; {name!r} has no {axis}. "
+            f"Write {axis} into it, where the labels shall stand, or reduce the array to one number."
+        )
+    parts = [_each(name.replace(axis, str(label)), part) for label, part in value.each(value.dims[0])]
+    return {name: value for part in parts for name, value in part.items()}
 
 
 def _by_sentence(found: Any) -> dict[str, Claim]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from haarflow.runs.named import Named
 from haarflow.runs.statistics import CENTRES, Centre, Fit, slope
+from haarflow.runs.typeset import mathtext
 
 INK, MUTED, GRID, PAPER = "#010203", "#040506", "#070809", "#0a0b0c"
 DASHED = (0, (4, 3))  # the line of what is stated, not measured
@@ -301,13 +302,13 @@ def failures(axis: Any, names: Any, series: Mapping[str, Any], bound: float) -> 
     for order, (name, values) in enumerate(series.items()):
         shift = 0.6 * (order / max(len(series) - 1, 1) - 0.5)
         style = {"color": colour(order), "marker": marker(order)}
-        axis.plot(np.maximum(np.asarray(values), 1e-18), rows - shift, linestyle="none", label=name, **style)
+        axis.plot(np.maximum(np.asarray(values), 1e-18), rows - shift, linestyle="none", label=mathtext(name), **style)
     axis.axvline(bound, color=INK, linewidth=1.2)
     axis.axvline(eps, color=MUTED, linewidth=0.9, linestyle=DASHED)
     for words, place, shade in (("bound", bound, INK), ("rounding", eps, MUTED)):
         axis.text(place, 1.01, words, transform=axis.get_xaxis_transform(), color=shade, fontsize=8, ha="center")
     axis.set(xscale="log", xlim=(5e-19, None), ylim=(-0.7, rows[0] + 0.6), yticks=rows)
-    axis.set_yticklabels(names)
+    axis.set_yticklabels([mathtext(str(name)) for name in names])
     axis.set_xlabel("size of the failure (0 is drawn at 1e-18)")
     legend(axis)
 

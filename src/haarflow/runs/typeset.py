@@ -1,7 +1,7 @@
 """Mathematics from plain text, as HTML that needs no library: `mu^G`, `|f − Qf|²`, `N^{−1/2}`, `W2²`, `1e-24`.
 
 Claims and captions are written so that a terminal can show them. The report reads the same words through `typeset`,
-which knows these few forms and leaves everything else as it is:
+which knows these few forms and leaves everything else as it is, and pictures through `mathtext`:
 
     x^2, x^{a + b}, x^(a + b), x²          superscripts
     x_i, x_{ij}, f_(mu^G), x₁              subscripts; a capital with one digit has one too: W2, C4, S3
@@ -27,6 +27,8 @@ PLAIN = str.maketrans(RAISED + LOWERED, "0123456789+−0123456789")
 OPERATORS = ("mean", "sup", "inf", "min", "max", "lim")
 WORDS = ("Qf", "Pz", "dt", "dx", "dmu")  # variables of two letters
 MATHEMATICS = re.compile(r"[\^²³∫∬∂∇≈≤≥·√Σ|α-ωΑ-Ω−=]")
+_MATHTEXT = {"<i>": "", "</i>": "", "<code>": r"\mathtt{", "</code>": "}"}
+_MATHTEXT |= {"<sup>": "^{", "</sup>": "}", "<sub>": "_{", "</sub>": "}"}
 
 _names = "|".join(sorted(GREEK, key=len, reverse=True))
 _group = r"\{[^{}]*\}|\((?:[^()]|\([^()]*\))*\)"  # a script in braces or in brackets
@@ -62,6 +64,27 @@ def typeset(text: str) -> Markup:
         found += [escape(text[end : match.start()]), _FORMS[_kind(match)](match)]
         end = match.end()
     return Markup("").join([*found, escape(text[end:])])
+
+
+def mathtext(text: str) -> str:
+    """The words for a picture, with their mathematics as matplotlib sets it; those that hold a $ stay as they are.
+
+    >>> print(mathtext("W2² to E^G"))
+    $W_{2}^{2}$ to $E^{G}$
+    """
+    if "$" in text:
+        return text
+    found, depth = "", 0
+    for piece in re.split(r"(</?(?:i|sup|sub|code)>)", str(typeset(text))):
+        if piece.startswith("</"):
+            depth -= 1
+            found += _MATHTEXT[piece] + ("" if depth else "$")
+        elif piece in _MATHTEXT:
+            found += ("" if depth else "$") + _MATHTEXT[piece]
+            depth += 1
+        else:
+            found += Markup(piece).unescape()
+    return found.replace("$$", "")  # what was closed only to be opened again
 
 
 def _kind(match: re.Match[str]) -> str:
