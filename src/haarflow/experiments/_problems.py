@@ -1,9 +1,10 @@
-"""Small problems and what is known of them: bumps on the line, grids refined against Gaussians, cold Gibbs laws."""
+"""Small problems and what is known of them: bumps on the line, mixtures, grids against Gaussians, cold Gibbs laws."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.dynamics.grids import (
     Gibbs,
@@ -19,7 +20,7 @@ from haarflow.dynamics.limits import Pairwise, optimality_gap
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Functional, Penalty, Risk, Sum
 from haarflow.measures.clouds import Cloud, uniform
-from haarflow.models.units import Custom
+from haarflow.models.units import Bump, Custom
 from haarflow.runs.experiment import Named, named
 
 
@@ -136,3 +137,23 @@ def cold_gaps(d: int, temperatures: tuple[float, ...]) -> tuple[list[float], flo
     laws = [gibbs(energy, grid, temperature=beta, tolerance=1e-10).cloud for beta in temperatures]
     point = optimality_gap(energy, uniform(np.zeros((1, d))), jnp.asarray(grid.centres))
     return [float(value(law)) - np.mean(own**2) / 2 for law in laws], float(point)
+
+
+MIXTURE = ((1.0, -2.0, 0.5), (-2.0, 0.0, 1.0), (1.0, 2.0, 0.5))  # coefficient, centre and variance of each part
+LINE = 14.0  # the length of the line over which the mixture's risk is integrated, with spectral accuracy
+
+
+def mixture(xs: Float[np.ndarray, "*b"]) -> Float[np.ndarray, "*b"]:
+    """Three Gaussians on the line, the middle one upside down."""
+    return np.sum([c * np.exp(-((xs - m) ** 2) / (2 * v)) for c, m, v in MIXTURE], axis=0)
+
+
+def mixture_risk(points: int = 24) -> Risk:
+    """The mean half square to the mixture over equal points of the line; times LINE it is the integral, to 1e-6."""
+    xs = ((np.arange(points) + 0.5) / points - 0.5) * LINE
+    return Risk(Bump(1, 1, 0.5), Sample(xs[:, None], mixture(xs)[:, None]))
+
+
+def silent_bumps(key: PRNGKeyArray, n: int) -> Float[Array, "n p"]:
+    """Bumps without output, their centres uniform on [−4, 4]."""
+    return jnp.stack([jnp.zeros(n), jax.random.uniform(key, (n,), minval=-4.0, maxval=4.0)], axis=1)
