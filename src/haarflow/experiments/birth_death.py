@@ -1,7 +1,6 @@
 """Transport with growth: by weights, by birth and death, and with re-injection; against closed forms, and at work."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from haarflow.dynamics import oracles
@@ -32,12 +31,6 @@ from haarflow.runs.experiment import (
     tell,
 )
 
-BOWLS = {  # H, b and A, the mean and the covariance of the start; symmetric matrices by three numbers
-    "transport and growth": ((2, 0.4, 0.5), (0.5, -0.5), (0, 0, 0), (1, -1), (0.5, 0.1, 1)),
-    "noise and interaction": ((1, 0.3, 0.8), (-0.4, 0.2), (0.4, 0.1, -0.2), (0.7, 0.9), (0.8, -0.2, 0.4)),
-    "growth leads": ((1.5, -0.5, 1.2), (0.3, 0.6), (0.2, 0, 0.3), (-0.8, 0.5), (1, 0.3, 0.7)),
-}
-RATES = ((1.0, 1.2, 0.0), (1.0, 0.6, 0.3), (0.2, 2.0, 0.1))  # of transport, growth and noise in each bowl
 FITNESS, SHARES = np.array([0.0, 0.5, 2.0]), np.array([0.2, 0.3, 0.5])
 ALONE = 2.0  # the rate of growth where nothing else happens
 EARLY = 4.0  # the time at which students with growth are compared with those without
@@ -105,7 +98,7 @@ class BirthDeathDynamics(Experiment):
     def design(self):
         yield self.mixture, once()
         yield self.students, once()
-        yield self.gaussian, over(bowl=BOWLS)
+        yield self.gaussian, over(bowl=problems.BOWLS)
         yield self.replicator, once()
         yield self.alone, once()
 
@@ -114,19 +107,15 @@ class BirthDeathDynamics(Experiment):
 
     def gaussian(self, key, bowl):
         """Five moments at t = 0.8, for weights and for birth and death, with what they are compared to."""
-        matrices = (np.array([row[:2], row[1:]] if len(row) > 2 else row, float) for row in BOWLS[bowl])
-        H, b, A, mean, covariance = matrices
-        transport, alpha, beta = RATES[list(BOWLS).index(bowl)]
-        energy, steps = oracles.QuadraticEnergy(H, b, A), round(0.8 / self.dt)
+        bowl, steps, keys = problems.bowl(bowl), round(0.8 / self.dt), jax.random.split(key, self.runs)
         normal = generator(key).normal(size=(self.runs, self.particles, 2))
-        schemes = {"weights": Langevin(Euler(), beta), "birth–death": BirthDeath(Langevin(Euler(), beta))}
-        fields = dict.fromkeys(schemes, Descend(energy, transport=transport, growth=self._growth(alpha)))
-        clouds, keys = uniform(mean + normal @ np.linalg.cholesky(covariance).T), jax.random.split(key, self.runs)
-        paths = flow(fields, schemes, clouds, key=keys, dt=self.dt, steps=steps)
-        found = named([_moments(paths[name].cloud) for name in schemes], "scheme", "run", "number", scheme=schemes)
-        options = {"transport": transport, "alpha": alpha, "beta": beta, "times": np.array([self.dt * steps])}
-        closed = (oracles.gaussian_flow(energy, mean, covariance, step=step, **options) for step in (None, self.dt))
-        return _compared("moments", found, *(_five(*(part[-1] for part in end)) for end in closed))
+        clouds = uniform(bowl.mean + normal @ np.linalg.cholesky(bowl.covariance).T)
+        schemes = {"weights": Langevin(Euler(), bowl.beta), "birth–death": BirthDeath(Langevin(Euler(), bowl.beta))}
+        field = Descend(bowl.energy, transport=bowl.transport, growth=self._growth(bowl.alpha))
+        paths = flow(dict.fromkeys(schemes, field), schemes, clouds, key=keys, dt=self.dt, steps=steps)
+        found = [problems.planar_moments(paths[scheme].cloud) for scheme in schemes]
+        closed = (bowl.moments(self.dt * steps, step) for step in (None, self.dt))
+        return _compared("moments", named(found, "scheme", "run", "number", scheme=schemes), *closed)
 
     def replicator(self, key):
         """Three atoms of different fitness: shares by weights and by birth and death, and in closed form."""
@@ -148,8 +137,7 @@ class BirthDeathDynamics(Experiment):
         starts = [uniform(Grid([-1.0] * p, [1.0] * p, [cells] * p).centres) for p, cells in ((1, 4000), (2, 160))]
         options = {"dt": 1.0, "steps": 1000, "probes": {"F": Penalty(1.0)}, "every": 10}
         paths = [flow(field, Euler(), start, key=key, **options) for start in starts]
-        F = [path.probes["F"] for path in paths]
-        return {"growth_alone": named(F, "p", "time", p=(1, 2), time=paths[0].times)}
+        return {"growth_alone": named([path.probes["F"] for path in paths], "p", "time", p=(1, 2), time=paths[0].times)}
 
     def mixture(self, key):
         """The risk from the bad start, over time, for every scheme; and where the particles of the first run ended."""
@@ -157,10 +145,12 @@ class BirthDeathDynamics(Experiment):
         starts = uniform(np.stack([draw.normal(size=shape), -2 + 0.1 * draw.normal(size=shape)], axis=-1))
         schemes = MIXTURE | ({"re-injection": JUMPS} if self.fault == "no prior" else {})
         rates = {"transport": problems.LINE, "growth": problems.LINE * self._growth(self.alpha)}
-        options = {"dt": 0.01, "horizon": self.horizon}
-        risks, ends = _descents(key, problems.mixture_risk(), schemes, starts, rates, **options)
-        atoms = named([end.atoms[0] for end in ends], "scheme", "atom", "theta", scheme=MIXTURE)
-        return {"mixture": problems.LINE * risks, "mixture_atoms": atoms}
+        risks, ends = _descents(key, problems.mixture_risk(), schemes, starts, rates, dt=0.01, horizon=self.horizon)
+        return {
+            "mixture": problems.LINE * risks,
+            "mixture_atoms": named([end.atoms[0] for end in ends], "scheme", "atom", "theta", scheme=MIXTURE),
+            "mixture_weights": named([end.weights[0] for end in ends], "scheme", "atom", scheme=MIXTURE),
+        }
 
     def students(self, key):
         """The exact risk of ReLU students over time, for every scheme, from the same starts."""
@@ -168,19 +158,19 @@ class BirthDeathDynamics(Experiment):
         risk = ReluRisk(relu_teacher(draw, np.sqrt(self.units) * signs, self.d))
         starts = relu_students(draw, self.lessons, self.width, self.d)
         clouds = {scheme: uniform(np.repeat(starts, 2 if "twice" in scheme else 1, axis=1)) for scheme in LESSON}
-        rates, options = {"growth": self._growth(self.rate)}, {"dt": 0.1, "horizon": self.lesson}
-        return {"students": _descents(key, risk, LESSON, clouds, rates, **options)[0]}
+        rates = {"growth": self._growth(self.rate)}
+        return {"students": _descents(key, risk, LESSON, clouds, rates, dt=0.1, horizon=self.lesson)[0]}
 
     def fits(self, data):
         options = {"along": "time", "since": 20, "confidence": None}
         return {f"growth alone, p = {p}, mean of F": power_law(F, **options) for p, F in data.growth_alone.each("p")}
 
     def claims(self, data):
-        closed = "from the closed form, in standard errors beyond O(dt)"
+        closed = "distance from the closed form beyond O(dt), in standard errors,"
         for bowl, scores in _excess(data, "moments").each("bowl"):
-            yield below(f"Gaussian, {bowl}: weights and birth–death {closed}", scores.max(), 4.0)
+            yield below(f"Gaussian, {bowl}: weights and birth–death, {closed}", scores.max(), 4.0)
         yield below("replicator: weights are p exp(−alpha t F) exactly, to {bound:g}", data.weights, 1e-12)
-        yield below(f"replicator: birth–death {closed}", _excess(data, "shares").max(), 4.0)
+        yield below(f"replicator: birth–death, {closed}", _excess(data, "shares").max(), 4.0)
         for (p, F), fit in zip(data.growth_alone.each("p"), data.fits.values(), strict=True):
             gap = abs(F.labels("time")[-1] * F[-1] * 2 * ALONE / p - 1)
             yield fit.between(-1.03, -0.97)
@@ -196,8 +186,7 @@ class BirthDeathDynamics(Experiment):
         yield below(f"{lesson}: {words}", _geometric(early.sel(scheme="birth–death")), 1.0)
         yield above(f"ReLU students at the end: {words}", _geometric(last), 1.0)
         single, double = self._jumped(data).values()
-        words = "mean excess over weights, each particle twice over once"
-        yield below(f"ReLU students, what the jumps cost: {words}", double / single, 1.0)
+        yield below("ReLU students: mean excess over weights, each particle twice over once", double / single, 1.0)
 
     def _gains(self, data, at):
         """The risk of every scheme over that of plain descent, run by run, at the recorded time nearest to `at`."""
@@ -214,12 +203,12 @@ class BirthDeathDynamics(Experiment):
         ends, outputs = data.mixture.isel(time=-1), data.mixture_atoms.sel(scheme="re-injection")[:, 0]
         found = {f"mixture, {scheme}: worst end": end.max() for scheme, end in ends.each("scheme")}
         found |= {f"mixture, {scheme}: best end": end.min() for scheme, end in ends.each("scheme")}
-        fresh, death = ends.sel(scheme="re-injection").values, np.sqrt(np.pi / 2) / (2 * self.n**2)
-        found["mixture, re-injection: runs that end below 1e-3"] = np.sum(fresh < 1e-3)
-        found["mixture, re-injection: what one death may cost"] = np.max(outputs**2) * death
-        means, gains = data.students.isel(time=-1).mean("run"), _geometric(self._gains(data, self.lesson))
+        found["mixture, re-injection: runs that end below 1e-3"] = np.sum(ends.sel(scheme="re-injection").values < 1e-3)
+        found["mixture, re-injection: what one death may cost"] = max(outputs**2) * np.sqrt(np.pi / 2) / (2 * self.n**2)
+        means, gains = data.students.isel(time=-1).mean("run"), self._gains(data, self.lesson)
         found |= {f"students, {scheme}: mean end": mean for scheme, mean in means.each("scheme")}
-        found |= {f"students, {name} over plain descent at the end": gain for name, gain in gains.each("scheme")}
+        for scheme in list(LESSON)[1:]:
+            found[f"students, {scheme} over plain descent at the end"] = _geometric(gains.sel(scheme=scheme))
         found |= {f"students, {scheme}: excess over weights": cost for scheme, cost in self._jumped(data).items()}
         scores = _excess(data, "moments").max("number").each("bowl", "scheme")
         return found | {f"Gaussian, {bowl}, {scheme}: worst score": score for (bowl, scheme), score in scores}
@@ -237,9 +226,9 @@ class BirthDeathDynamics(Experiment):
         right.plot(xs, problems.mixture(xs), color=style.INK, linewidth=4, alpha=0.25, label="target")
         for order, (scheme, risks) in enumerate(data.mixture.each("scheme")):
             look = {"color": style.colour(order), "linestyle": DASHES[order], "label": scheme}
-            a, m = data.mixture_atoms.sel(scheme=scheme).values.T
+            (a, m), weights = data.mixture_atoms.sel(scheme=scheme).values.T, data.mixture_weights.sel(scheme=scheme)
             left.plot(risks.labels("time"), risks.mean("run"), **look)
-            right.plot(xs, np.mean(a[:, None] * np.exp(-((xs[None] - m[:, None]) ** 2)), axis=0), **look)
+            right.plot(xs, weights * a @ np.exp(-((xs[None] - m[:, None]) ** 2)), **look)
         left.set(yscale="log", xlabel="time t", ylabel="risk")
         right.set(xlabel="x", ylabel="network at the end")
         style.legend_above(right)
@@ -256,9 +245,8 @@ class BirthDeathDynamics(Experiment):
         left, right = axes
         for order, (p, F) in enumerate(data.growth_alone.sel(time=lambda t: t > 0).each("p")):
             times, shown = F.labels("time"), np.unique(np.geomspace(1, len(F), 14).astype(int)) - 1
-            left.plot(
-                times, p / (2 * ALONE * times), color=style.MUTED, linewidth=1.0, label=None if order else "p / 2αt"
-            )
+            look = {"color": style.MUTED, "linewidth": 1.0, "label": None if order else "p / 2αt"}
+            left.plot(times, p / (2 * ALONE * times), **look)
             left.plot(times[shown], F[shown], style.marker(order), color=style.colour(order), label=f"p = {p}")
         left.set(xscale="log", yscale="log", xlabel="time t", ylabel="mean of F", title="growth alone")
         left.legend()
@@ -268,7 +256,7 @@ class BirthDeathDynamics(Experiment):
             right.plot(places, scores.values.ravel(), style.marker(order), **look)
         for edge in (-4, 4):
             right.axhline(edge, color=style.MUTED, linestyle=style.DASHED, linewidth=1.0)
-        right.set_xticks([2.15, 7.15, 12.15], [bowl.replace(" and", "\nand") for bowl in BOWLS])
+        right.set_xticks([2.15, 7.15, 12.15], [bowl.replace(" and", "\nand") for bowl in problems.BOWLS])
         right.set(ylabel="standard errors beyond O(dt)", title="Gaussians", ylim=(-6, 6))
         right.legend(loc="upper left", ncols=2)
 
@@ -282,7 +270,7 @@ class BirthDeathDynamics(Experiment):
         style.curves(axis, data.students.labels("time"), dict(data.students.each("scheme")), band="range")
         axis.axvline(EARLY, color=style.MUTED, linewidth=1.0, linestyle=":")
         axis.set(yscale="log", xlabel="time t", ylabel="risk")
-        style.legend(axis)
+        axis.legend(loc="lower left")
 
 
 def _descents(key, risk, schemes, starts, rates, *, dt, horizon):
@@ -295,17 +283,6 @@ def _descents(key, risk, schemes, starts, rates, *, dt, horizon):
     paths = [found[scheme] for scheme in schemes]
     labels = {"scheme": schemes, "time": paths[0].times[0]}
     return named([path.probes["risk"] for path in paths], "scheme", "run", "time", **labels), [p.cloud for p in paths]
-
-
-def _five(mean, covariance):
-    """A mean and a covariance in the plane as five numbers."""
-    return np.concatenate([mean, covariance[..., *np.triu_indices(2)]], axis=-1)
-
-
-def _moments(clouds):
-    """Those five of each cloud of a stack."""
-    away = clouds.atoms - clouds.mean()[:, None]
-    return _five(clouds.mean(), jnp.einsum("rn,rni,rnj->rij", clouds.weights, away, away))
 
 
 def _compared(name, found, exact, euler):

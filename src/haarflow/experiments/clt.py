@@ -183,12 +183,9 @@ class Clt(Experiment):
         return paths[LANES[0]].times[0], np.stack([paths[lane].probes["atoms"] for lane in LANES])
 
     def fits(self, data):
-        quadratic = {
-            f"quadratic units, t = {t:g}": power_law(errors, along="n", confidence=None)
-            for t, errors in _over_n(data.deviation).each("time")
-        }
-        settled = _over_n(data.frozen.sel(training="ridge").isel(time=-1))
-        return quadratic | {"frozen features, ridge": power_law(settled, along="n", confidence=None)}
+        rows = {f"quadratic units, t = {t:g}": errors for t, errors in _over_n(data.deviation).each("time")}
+        rows["frozen features, ridge"] = _over_n(data.frozen.sel(training="ridge").isel(time=-1))
+        return {name: power_law(row, along="n", confidence=None) for name, row in rows.items()}
 
     def claims(self, data):
         gap, square = np.abs(data.deviation.sel(n=JUDGED) / data.equation - 1).max(), "n E|f_n − f|²"
@@ -253,8 +250,7 @@ class Clt(Experiment):
             left.plot(TIMES, found, label=f"n = {n}", linestyle="none", markerfacecolor="none", **look)
         left.set(xlabel="time t", ylabel=SQUARE, yscale="log")
         left.legend(loc="center right", bbox_to_anchor=(1.0, 0.68))
-        errors = _over_n(data.deviation).sel(time=SHOWN)
-        series = {f"t = {t:g}": row for t, row in errors.each("time")}
+        series = {f"t = {t:g}": row for t, row in _over_n(data.deviation).sel(time=SHOWN).each("time")}
         fits = {name: data.fits[f"quadratic units, {name}"] for name in series}
         words = {"xlabel": "particles n", "ylabel": r"$\mathrm{E}\,|f_n(t) - f(t)|^2$"}
         style.slopes(right, self.sizes, series, fits=fits, power=-1, **words)
@@ -270,7 +266,9 @@ class Clt(Experiment):
     )
     def remembered(self, axis, data, training):
         shown = data.frozen.sel(training=training, time=lambda t: t > 0)
-        style.curves(axis, LATE[1:], {f"n = {n}": np.maximum(row, 1e-12) for n, row in shown.each("n")})
+        for order, (n, row) in enumerate(shown.each("n")):
+            look = {"color": style.colour(order), "linewidth": max(1.2, 7 - 2 * order), "label": f"n = {n}"}
+            axis.plot(LATE[1:], np.maximum(row, 1e-12), **look)
         axis.set(xscale="log", yscale="log", xlabel="time t", ylabel=SQUARE, ylim=(1e-7, None))
         if training == "ridge":
             axis.axhline(data.constant, color=style.INK, linestyle=style.DASHED, label="stated constant")
@@ -289,8 +287,7 @@ class Clt(Experiment):
     def fluctuations(self, axis, data, lane):
         times, level = data.students.labels("time"), data.students_level.sel(lane=lane)
         axis.plot(times, level, color=style.MUTED, linestyle=style.DASHED, label="Monte-Carlo level")
-        rows = {f"n = {n}": found for n, found in data.students.sel(lane=lane).each("n")}
-        style.curves(axis, times, rows, band="se")
+        style.curves(axis, times, {f"n = {n}": row for n, row in data.students.sel(lane=lane).each("n")}, band="se")
         axis.set(xlabel="time t", ylabel=SQUARE, yscale="log")
         axis.label_outer()
         if lane == LANES[-1]:

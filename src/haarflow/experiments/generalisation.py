@@ -1,6 +1,6 @@
 """Learning from L samples: what the penalty, the sample and the training each cost, against convex references."""
 
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import equinox as eqx
 import jax
@@ -10,13 +10,13 @@ from pydantic import Field
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
+from haarflow.experiments import _problems as problems
 from haarflow.learning.data import Sample
 from haarflow.learning.optima import optimum
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.sphere import ReluRisk, relu_split
-from haarflow.measures.clouds import stack_clouds, uniform
+from haarflow.measures.clouds import stack_clouds
 from haarflow.measures.distances import generator
-from haarflow.models.neurons import Neuron
 from haarflow.models.units import network
 from haarflow.runs import style
 from haarflow.runs.experiment import (
@@ -35,35 +35,11 @@ from haarflow.runs.experiment import (
     tell,
 )
 
-DIRECTIONS = 64  # of the neurons on the circle, for the convex programs
-RADIUS = 30.0  # more than any norm met here, so that laws on atoms of this size and on zero are all norms below it
 FACTORS = (1 / 16, 1 / 4, 1 / 2, 1, 2, 4, 16)  # of the penalty, over the one used
 PIECES, LAWS = ("approximation", "statistical", "optimisation"), ("truth", "empirical minimiser", "trained")
 
 
-def _ways(places):
-    turns = 2 * np.pi * np.asarray(places) / DIRECTIONS
-    return np.stack([np.cos(turns), np.sin(turns)], axis=-1)
-
-
-def _neurons(outputs, ways):
-    """Balanced neurons (a, w), |a| = |w|, with these products and directions: ½|θ|² is then |a||w|."""
-    size = np.sqrt(np.abs(outputs))[:, None]
-    return np.concatenate([np.sign(outputs)[:, None] * size, size * ways], axis=1)
-
-
-UNIT, EVEN = Neuron(2), _ways(np.arange(DIRECTIONS))
-TRUTH = uniform(_neurons(np.array([5.0, -4.0, 4.0, -3.0]), _ways([3, 17, 30, 46])))
-NORM = 4.0  # of the truth: the mean of |a||w|
-ATOMS = np.concatenate([np.zeros((1, 3)), *(_neurons(np.full(DIRECTIONS, size), EVEN) for size in (RADIUS, -RADIUS))])
-
-
-class Drawn(NamedTuple):
-    """L inputs on the circle of radius √2, their noisy labels, and the noise."""
-
-    xs: np.ndarray
-    ys: np.ndarray
-    noise: np.ndarray
+UNIT, TRUTH, ATOMS = problems.NEURON, problems.TRUTH, problems.ATOMS
 
 
 class Generalisation(Experiment):
@@ -134,12 +110,14 @@ class Generalisation(Experiment):
         angles = random.uniform(0, 2 * np.pi, size=(self.repetitions, L))
         xs = np.sqrt(2) * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
         noise = self.noise * random.normal(size=(self.repetitions, L, 1))
-        return [Drawn(x, np.asarray(network(UNIT, TRUTH, x)) + e, e) for x, e in zip(xs, noise, strict=True)]
+        rows = zip(xs, noise, strict=True)
+        return [problems.Drawn(x, np.asarray(network(UNIT, TRUTH, x)) + e, e) for x, e in rows]
 
     def train(self, key, samples, n, penalty):
         """Descent of n neurons on each sample, from even directions, turned at random, for each sign."""
         random, keys = generator(stream(key, "start", n)), jax.random.split(key, len(samples))
-        starts, fields = [_start(random, n) for _ in samples], [Descend(_objective(one, penalty)) for one in samples]
+        starts = [problems.even_neurons(random, n) for _ in samples]
+        fields = [Descend(_objective(sample, penalty)) for sample in samples]
         path = flow(fields, Euler(), stack_clouds(starts), key=keys, dt=self.dt, steps=self.steps)
         return [jax.tree.map(lambda leaf, r=r: leaf[r], path.cloud) for r in range(len(samples))]
 
@@ -151,16 +129,16 @@ class Generalisation(Experiment):
         tell(0.6)
         for place, (sample, end) in enumerate(zip(samples, trained, strict=True)):
             best = optimum(_objective(sample, penalty), ATOMS)
-            left, right = _inequality(sample, best.cloud, penalty)
-            row = {"total": _excess(end), "norm": _norm(best.cloud), "left": left, "right": right}
+            left, right = sample.inequality(best.cloud, penalty)
+            row = {"total": _excess(end), "norm": problems.variation_norm(best.cloud), "left": left, "right": right}
             row["pieces"] = relu_split(TRUTH, population=population, empirical=best.cloud, trained=end)
             row["gap"] = _value(_objective(sample, penalty), end) - best.value
-            rows.append(row | {"draws": _draws(sample, best.cloud, _root(L))})
+            rows.append(row | {"draws": sample.cost_of_draws(best.cloud, _root(L))})
             laws.append((TRUTH, best.cloud, end))
             tell(0.6 + 0.4 * (place + 1) / len(samples))
         found = {name: np.array([row[name] for row in rows], float) for name in rows[0]}
         arrays = {name: named(array, *("run", "piece")[: array.ndim]) for name, array in found.items()}
-        return arrays | (_example(samples[0], laws[0]) if L == self.middle else {})
+        return arrays | (_example(samples[0], laws[0]) if self.middle == L else {})
 
     def width(self, key):
         """The excess risk and the objective above its minimum, over the number of neurons."""
@@ -172,7 +150,7 @@ class Generalisation(Experiment):
             rows = zip(samples, ends, best, strict=True)
             gaps.append([_value(_objective(sample, penalty), end) - least.value for sample, end, least in rows])
             tell((place + 1) / len(self.widths))
-        draws = [_draws(sample, least.cloud, 1) for sample, least in zip(samples, best, strict=True)]
+        draws = [sample.cost_of_draws(least.cloud, 1) for sample, least in zip(samples, best, strict=True)]
         return {
             "by_width": named(excess, "n", "run", n=self.widths),
             "gap_by_width": named(gaps, "n", "run", n=self.widths),
@@ -196,7 +174,7 @@ class Generalisation(Experiment):
         convex, total = data.pieces.isel(piece=slice(2)).sum("piece"), data.total
         gap = np.abs(data.pieces.sum("piece") - total).max()
         yield below("the three pieces add up to the excess risk, to {bound:g}", gap, 1e-10)
-        allowed = named([self.penalty(L) * NORM for L in self.sizes], "L", L=self.sizes)
+        allowed = named([self.penalty(L) * problems.NORM for L in self.sizes], "L", L=self.sizes)
         share = (data.pieces.isel(piece=0) / allowed).max()
         yield below("approximation error over λ|f|, at every L", share, 1.0)
         yield below("oracle inequality on every sample: left over right", (data.left / data.right).max(), 1.0)
@@ -243,12 +221,11 @@ class Generalisation(Experiment):
         left, right = axes
         dots, curves = data.dots.sel(L=self.middle).values, data.curves.sel(L=self.middle)
         left.plot(*dots.T, ".", color=style.MUTED, markersize=3, alpha=0.5, label=f"{self.middle} samples")
-        words = LAWS[:2] + (f"{self.neurons(self.middle)} neurons, trained",)
-        look = {"color": (style.INK, style.colour("vanilla"), style.colour("EA")), "linestyle": ("-", "-", (0, (4, 2)))}
+        words = ("truth", "empirical minimiser", f"{self.neurons(self.middle)} neurons, trained")
+        paints = (style.INK, style.colour("vanilla"), style.colour("EA"))
         for order, (_, curve) in enumerate(curves.each("law")):
-            left.plot(
-                curve.labels("turn"), curve, label=words[order], **{name: one[order] for name, one in look.items()}
-            )
+            look = {"color": paints[order], "linestyle": (0, (4, 2)) if order == 2 else "-", "label": words[order]}
+            left.plot(curve.labels("turn"), curve, **look)
         left.set(xlabel="angle of the input", ylabel="output", ylim=(None, 1.5 * np.nanmax(dots[:, 1])))
         left.set_xticks([-np.pi, 0, np.pi], ["−π", "0", "π"])
         left.legend(loc="upper left", ncols=2)
@@ -262,9 +239,9 @@ class Generalisation(Experiment):
     @panel(
         "How many neurons, how much penalty",
         "Left: beyond √L neurons, more of them hardly help; the objective lies below what n independent draws from the "
-        "minimiser cost (dashed), and wide networks, free of the grid, go below its minimum. Right: too small a penalty "
-        "learns the noise, too large a one learns nothing; the best λ is a multiple of 1/√L, near {strength} (dotted) "
-        "at both sizes.",
+        "minimiser cost (dashed), and wide networks, free of the grid, go below its minimum. Right: too small a "
+        "penalty learns the noise, too large a one learns nothing; the best λ is a multiple of 1/√L, near {strength} "
+        "(dotted) at both sizes.",
         columns=2,
         size=(10.2, 3.9),
     )
@@ -276,8 +253,8 @@ class Generalisation(Experiment):
         style.slopes(left, self.widths, shown, fits={})
         draws = data.one_draw.mean() / np.array(self.widths)
         left.plot(self.widths, draws, linestyle=style.DASHED, color=style.MUTED, label="what n draws cost")
-        left.axhline(data.convex.mean(), color=style.INK, linewidth=1, label="empirical minimiser")
-        left.set(xlabel=f"neurons n  (dotted: √L, L = {self.middle})", ylabel="mean error", ylim=(1e-7, None))
+        left.axhline(data.convex.mean(), color=style.INK, linewidth=5, alpha=0.25, label="empirical minimiser")
+        left.set(xlabel=f"neurons n  (dotted: √L, L = {self.middle})", ylabel="mean error", ylim=(1e-6, None))
         left.legend()
         for order, (L, rows) in enumerate(data.by_penalty.mean("run").each("L")):
             look = {"color": style.colour(order), "marker": style.marker(order), "label": f"L = {L}"}
@@ -292,35 +269,8 @@ def _root(L):
     return int(np.ceil(np.sqrt(L)))
 
 
-def _start(random, n):
-    """As many neurons of each sign, or one more, in even directions that are turned at random."""
-    counts = (n + 1) // 2, n // 2
-    even = [DIRECTIONS * (np.arange(count) / max(count, 1) + random.uniform()) for count in counts]
-    return uniform(_neurons(np.repeat([1.0, -1.0], counts), _ways(np.concatenate(even))))
-
-
 def _objective(sample, penalty):
     return Risk(UNIT, Sample(sample.xs, sample.ys)) + Penalty(penalty)
-
-
-def _norm(cloud):
-    """The total variation norm of a law of balanced neurons, `∫½|θ|² dmu`."""
-    return float(cloud.second_moment()) / 2
-
-
-def _inequality(sample, best, penalty):
-    """Half the mean square error on the sample, and what the oracle inequality allows."""
-    loudest = np.abs(np.maximum(sample.xs @ EVEN.T, 0).T @ sample.noise).max() / len(sample.xs)
-    error = np.mean((np.asarray(network(UNIT, best, sample.xs)) - (sample.ys - sample.noise)) ** 2) / 2
-    return error, (penalty + loudest) * NORM + max(loudest - penalty, 0.0) * _norm(best)
-
-
-def _draws(sample, best, n):
-    """`(∫U(θ,θ) − ∬U)/2n`: what n draws from a minimiser cost, its neurons all brought to the size of its norm."""
-    shares = np.asarray(best.weights)[1:].reshape(2, DIRECTIONS) * RADIUS
-    neurons = np.maximum(sample.xs @ EVEN.T, 0)
-    alone = shares.sum() * np.mean(neurons**2 @ shares.sum(0))
-    return float(alone - np.mean((neurons @ (shares[0] - shares[1])) ** 2)) / (2 * n)
 
 
 def _example(sample, laws):
