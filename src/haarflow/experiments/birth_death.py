@@ -270,7 +270,7 @@ class BirthDeathDynamics(Experiment):
         style.curves(axis, data.students.labels("time"), dict(data.students.each("scheme")), band="range")
         axis.axvline(EARLY, color=style.MUTED, linewidth=1.0, linestyle=":")
         axis.set(yscale="log", xlabel="time t", ylabel="risk")
-        axis.legend(loc="lower left")
+        axis.legend(loc="upper right")
 
 
 def _descents(key, risk, schemes, starts, rates, *, dt, horizon):

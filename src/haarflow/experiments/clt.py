@@ -267,7 +267,7 @@ class Clt(Experiment):
     def remembered(self, axis, data, training):
         shown = data.frozen.sel(training=training, time=lambda t: t > 0)
         for order, (n, row) in enumerate(shown.each("n")):
-            look = {"color": style.colour(order), "linewidth": max(1.2, 7 - 2 * order), "label": f"n = {n}"}
+            look = {"color": style.colour(order), "linewidth": max(1.2, 5 - 1.3 * order), "label": f"n = {n}"}
             axis.plot(LATE[1:], np.maximum(row, 1e-12), **look)
         axis.set(xscale="log", yscale="log", xlabel="time t", ylabel=SQUARE, ylim=(1e-7, None))
         if training == "ridge":
