@@ -146,11 +146,12 @@ def _random_feature_draws(weights, features, ys, times, ridge):
 
 @eqx.filter_jit
 def relu_deviations(
-    limit: ReluLimit, law: Float[Array, "k m q"], atoms: Float[Array, "r k n p"], frame: Float[Array, "d s"]
+    limit: ReluLimit, law: Array | np.ndarray, atoms: Array | np.ndarray, frame: Array | np.ndarray
 ) -> Float[Array, "r k"]:
     """`E|f_n − f|²` in each run and at each time: f_n of particles (a, w), f of the limit's law of (a, s, r).
 
-    `frame` holds the directions that the limit knows, as in `relu_coordinates`.
+    The law is (k, m, q) at k times, the particles (r, k, n, p) in r runs; `frame` holds the directions that the limit
+    knows, as in `relu_coordinates`.
     """
     own = jax.lax.map(lambda there: jnp.mean(limit.kernel(there, there)), law)
 
@@ -163,7 +164,7 @@ def relu_deviations(
 
 @eqx.filter_jit
 def relu_levels(
-    limit: ReluLimit, law: Float[Array, "k m q"], other: Float[Array, "k m q"]
+    limit: ReluLimit, law: Array | np.ndarray, other: Array | np.ndarray
 ) -> tuple[Float[Array, "k"], Float[Array, "k"]]:
     """At each time the Monte-Carlo level of two approximate laws of (a, s, r) pooled, and how well the limit is known.
 

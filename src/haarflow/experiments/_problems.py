@@ -264,7 +264,7 @@ class Drawn(NamedTuple):
         """Half the mean square error of a minimiser on the sample, and what the oracle inequality allows."""
         loudest = np.abs(np.maximum(self.xs @ EVEN.T, 0).T @ self.noise).max() / len(self.xs)
         error = np.mean((np.asarray(network(NEURON, best, self.xs)) - (self.ys - self.noise)) ** 2) / 2
-        return error, (penalty + loudest) * NORM + max(loudest - penalty, 0.0) * variation_norm(best)
+        return float(error), (penalty + loudest) * NORM + max(loudest - penalty, 0.0) * variation_norm(best)
 
     def cost_of_draws(self, best: Cloud, n: int) -> float:
         """`(∫U(θ,θ) − ∬U)/2n`: what n draws from a minimiser cost, its neurons all brought to the size of its norm."""

@@ -252,8 +252,8 @@ class Clt(Experiment):
         left.legend(loc="center right", bbox_to_anchor=(1.0, 0.68))
         series = {f"t = {t:g}": row for t, row in _over_n(data.deviation).sel(time=SHOWN).each("time")}
         fits = {name: data.fits[f"quadratic units, {name}"] for name in series}
-        words = {"xlabel": "particles n", "ylabel": r"$\mathrm{E}\,|f_n(t) - f(t)|^2$"}
-        style.slopes(right, self.sizes, series, fits=fits, power=-1, **words)
+        style.slopes(right, self.sizes, series, fits=fits, power=-1, xlabel="particles n")
+        right.set_ylabel(r"$\mathrm{E}\,|f_n(t) - f(t)|^2$")
         right.legend(title="slope", loc="center left", bbox_to_anchor=(0.0, 0.4), alignment="left")
 
     @panel(
