@@ -1,16 +1,18 @@
 """Closed forms and reduced equations to compare with: what a flow or a risk is where mathematics can say it."""
 
+# How far n particles are from their limit.
+from haarflow.dynamics.fluctuations import quadratic_fluctuation as quadratic_fluctuation
+from haarflow.dynamics.fluctuations import quadratic_monte_carlo as quadratic_monte_carlo
+from haarflow.dynamics.fluctuations import random_feature_fluctuation as random_feature_fluctuation
+
 # Energies whose flow is known: quadratic units, Gaussians, replicators, random features.
 from haarflow.dynamics.oracles import QuadraticEnergy as QuadraticEnergy
 from haarflow.dynamics.oracles import QuadraticRisk as QuadraticRisk
 from haarflow.dynamics.oracles import gaussian_flow as gaussian_flow
 from haarflow.dynamics.oracles import quadratic_descent as quadratic_descent
 from haarflow.dynamics.oracles import quadratic_flow as quadratic_flow
-from haarflow.dynamics.oracles import quadratic_fluctuation as quadratic_fluctuation
 from haarflow.dynamics.oracles import quadratic_map as quadratic_map
-from haarflow.dynamics.oracles import quadratic_monte_carlo as quadratic_monte_carlo
 from haarflow.dynamics.oracles import random_feature_flow as random_feature_flow
-from haarflow.dynamics.oracles import random_feature_fluctuation as random_feature_fluctuation
 from haarflow.dynamics.oracles import replicator as replicator
 
 # Fewer coordinates: the reduced equations of one neuron and of two Gaussians.

@@ -9,6 +9,7 @@ from haarflow.dynamics.birth_death import BirthDeath
 from haarflow.dynamics.domains import restrict
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
+from haarflow.dynamics.fluctuations import quadratic_fluctuation, quadratic_monte_carlo, random_feature_fluctuation
 from haarflow.dynamics.oracles import (
     QuadraticEnergy,
     QuadraticRisk,
@@ -16,12 +17,9 @@ from haarflow.dynamics.oracles import (
     gaussian_flow,
     quadratic_descent,
     quadratic_flow,
-    quadratic_fluctuation,
     quadratic_map,
-    quadratic_monte_carlo,
     quadratic_norm,
     random_feature_flow,
-    random_feature_fluctuation,
     replicator,
 )
 from haarflow.dynamics.schemes import Euler, Heun, Langevin, streams

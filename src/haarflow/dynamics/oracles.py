@@ -171,7 +171,9 @@ def _sampled_pull(gap, inputs):
     return 2 * (inputs.T * errors[None, :]) @ inputs / len(inputs)
 
 
-def _quadratic_slope(target: Array, inputs: Array | None = None) -> Callable:
+def quadratic_slope(target: Array, inputs: Array | None = None) -> Callable:
+    """The right side of `S' = −(BS + SB)`, as a function of S."""
+
     def slope(S):
         B = _pull(S - target) if inputs is None else _sampled_pull(S - target, inputs)
         return -(B @ S + S @ B)
@@ -199,7 +201,7 @@ def quadratic_flow(
 
 @eqx.filter_jit
 def _quadratic_flow(start, target, times, inputs, tolerance):
-    slope = _quadratic_slope(target, inputs)
+    slope = quadratic_slope(target, inputs)
     return solve(lambda t, S, _: slope(S), start, times, tolerance=tolerance)
 
 
@@ -244,50 +246,6 @@ def _quadratic_descent(start, target, inputs, step):
 
 
 @door
-def quadratic_fluctuation(start: Square, target: Square, *, times: Times) -> Float[Array, "k"]:
-    """The limit of `n E|f_n(t) − f(t)|²` for n particles drawn from N(0, start).
-
-    The Wishart fluctuation is `start^½ G start^½`, G with independent coordinates of variance two in an orthonormal
-    basis of the symmetric matrices; each basis element is carried by the linearised flow, and their norms add up.
-    """
-    refuse_unless_moments(start, target)
-    refuse_unless_times(times)
-    return solved(_quadratic_fluctuation(*arrays(start, target, times)))
-
-
-@eqx.filter_jit
-def _quadratic_fluctuation(start, target, times):
-    slope = _quadratic_slope(target)
-    values, vectors = jnp.linalg.eigh(start)
-    root = (vectors * jnp.sqrt(jnp.maximum(values, 0))[None, :]) @ vectors.T
-    basis = jnp.asarray(_symmetric_basis(len(root)))
-    tangents = jnp.sqrt(2.0) * jnp.einsum("ij,ajk,kl->ail", root, basis, root)
-
-    def linearised(_, state, __):
-        S, M = state
-        return slope(S), jax.vmap(lambda tangent: jax.jvp(slope, (S,), (tangent,))[1])(M)
-
-    carried = solve(linearised, (start, tangents), times)[1]
-    return jnp.sum(quadratic_norm(carried), axis=1)
-
-
-@door
-def quadratic_monte_carlo(moments: Float[Array, "k d d"] | Float[np.ndarray, "k d d"]) -> Float[Array, "k"]:
-    """The Monte-Carlo level: `n E|f_n − f|²` for n fresh draws from N(0, S), `4 tr S² + 2 (tr S)²`, for each S."""
-    moments = jnp.asarray(moments)
-    return solved(4 * jnp.sum(moments**2, axis=(1, 2)) + 2 * jnp.trace(moments, axis1=1, axis2=2) ** 2)
-
-
-def _symmetric_basis(d: int) -> Float[np.ndarray, "a d d"]:
-    rows, columns = np.triu_indices(d)
-    basis = np.zeros((len(rows), d, d))
-    scale = np.where(rows == columns, 1.0, np.sqrt(0.5))
-    basis[np.arange(len(rows)), rows, columns] = scale
-    basis[np.arange(len(rows)), columns, rows] = scale
-    return basis
-
-
-@door
 def random_feature_flow(
     features: Float[Array, "n b"] | Float[np.ndarray, "n b"],
     ys: Float[Array, "b"] | Float[np.ndarray, "b"],
@@ -306,7 +264,7 @@ def random_feature_flow(
 
 @eqx.filter_jit
 def _frozen_flow(features, ys, times, ridge, weights):
-    values, vectors = jnp.linalg.eigh(_gram(features, weights))
+    values, vectors = jnp.linalg.eigh(gram(features, weights))
     values = jnp.maximum(values, 0)
     rates = values + ridge
     kept = values / jnp.where(rates > 0, rates, 1)
@@ -314,34 +272,8 @@ def _frozen_flow(features, ys, times, ridge, weights):
     return (grown * (vectors.T @ ys)[None, :]) @ vectors.T
 
 
-@door
-def random_feature_fluctuation(
-    features: Float[Array, "n b"] | Float[np.ndarray, "n b"],
-    ys: Float[Array, "b"] | Float[np.ndarray, "b"],
-    *,
-    ridge: Rate,
-    weights: Annotated[Row, Least(0)] | None = None,
-) -> Float[Array, ""]:
-    """The limit of `n E mean_b |f_n − f|²` after training, n features drawn from the given ones.
-
-    It is `ridge² E mean_b |(K + ridge)⁻¹ (φφᵀ/b − K) (K + ridge)⁻¹ y|²`. Without ridge it is zero: both interpolate.
-    """
-    refuse_unless_features(features, weights)
-    return solved(_frozen_fluctuation(*arrays(features, ys, ridge, weights)))
-
-
-@eqx.filter_jit
-def _frozen_fluctuation(features, ys, ridge, weights):
-    n, b = features.shape
-    K = _gram(features, weights)
-    # without ridge there may be no inverse; whatever stands in its place is multiplied by zero
-    inverse = jnp.linalg.inv(K + jnp.where(ridge > 0, ridge, 1.0) * jnp.eye(b))
-    dual = inverse @ ys
-    gaps = ridge * (features * (features @ dual)[:, None] / b - (K @ dual)[None, :]) @ inverse
-    return (jnp.full(n, 1 / n) if weights is None else weights) @ jnp.mean(gaps**2, axis=1)
-
-
-def _gram(features, weights):
+def gram(features: Float[Array, "n b"], weights: Float[Array, "n"] | None) -> Float[Array, "b b"]:
+    """The Gram matrix of weighted features over b inputs, divided by b."""
     n, b = features.shape
     mass = jnp.full(n, 1 / n) if weights is None else weights
     return features.T @ (mass[:, None] * features) / b

@@ -1,9 +1,16 @@
-"""Small problems and what is known of them: bumps on the line, grids refined against Gaussians, cold Gibbs laws."""
+"""Small problems and what is known of them.
+
+Bumps on the line, grids refined against Gaussians, cold Gibbs laws; Gaussians that move and grow, a mixture with a bad
+start; neurons on the circle, whose best law is a convex program.
+"""
+
+from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.dynamics.grids import (
     Gibbs,
@@ -16,10 +23,12 @@ from haarflow.dynamics.grids import (
     relative_entropy,
 )
 from haarflow.dynamics.limits import Pairwise, optimality_gap
+from haarflow.dynamics.oracles import QuadraticEnergy, gaussian_flow
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Functional, Penalty, Risk, Sum
 from haarflow.measures.clouds import Cloud, uniform
-from haarflow.models.units import Custom
+from haarflow.models.neurons import Neuron
+from haarflow.models.units import Bump, Custom, network
 from haarflow.runs.experiment import Named, named
 
 
@@ -136,3 +145,130 @@ def cold_gaps(d: int, temperatures: tuple[float, ...]) -> tuple[list[float], flo
     laws = [gibbs(energy, grid, temperature=beta, tolerance=1e-10).cloud for beta in temperatures]
     point = optimality_gap(energy, uniform(np.zeros((1, d))), jnp.asarray(grid.centres))
     return [float(value(law)) - np.mean(own**2) / 2 for law in laws], float(point)
+
+
+class Bowl(NamedTuple):
+    """A quadratic energy, a Gaussian start in the plane, and the rates of transport, growth and noise."""
+
+    energy: QuadraticEnergy
+    mean: np.ndarray
+    covariance: np.ndarray
+    transport: float
+    alpha: float
+    beta: float
+
+    def moments(self, time: float, step: float | None = None) -> np.ndarray:
+        """The five moments in closed form; with `step`, what Euler's method makes of their equations."""
+        rates = {"transport": self.transport, "alpha": self.alpha, "beta": self.beta}
+        start = self.mean, self.covariance
+        means, covariances = gaussian_flow(self.energy, *start, times=np.array([time]), step=step, **rates)
+        return _five(means[-1], covariances[-1])
+
+
+BOWLS = {  # H, b and A, the mean and the covariance of the start; rates. Symmetric matrices are given by three numbers.
+    "transport and growth": ((2, 0.4, 0.5), (0.5, -0.5), (0, 0, 0), (1, -1), (0.5, 0.1, 1), 1.0, 1.2, 0.0),
+    "noise and interaction": (
+        (1, 0.3, 0.8),
+        (-0.4, 0.2),
+        (0.4, 0.1, -0.2),
+        (0.7, 0.9),
+        (0.8, -0.2, 0.4),
+        1.0,
+        0.6,
+        0.3,
+    ),
+    "growth leads": ((1.5, -0.5, 1.2), (0.3, 0.6), (0.2, 0, 0.3), (-0.8, 0.5), (1, 0.3, 0.7), 0.2, 2.0, 0.1),
+}
+
+
+def bowl(name: str) -> Bowl:
+    """One of the bowls."""
+    H, b, A, mean, covariance, *rates = BOWLS[name]
+    H, A, covariance = (np.array([row[:2], row[1:]], float) for row in (H, A, covariance))
+    return Bowl(QuadraticEnergy(H, np.array(b, float), A), np.array(mean, float), covariance, *rates)
+
+
+def planar_moments(clouds: Cloud) -> Float[np.ndarray, "r k"]:
+    """The five moments of each cloud of a stack."""
+    away = clouds.atoms - clouds.mean()[:, None]
+    return _five(clouds.mean(), jnp.einsum("rn,rni,rnj->rij", clouds.weights, away, away))
+
+
+def _five(mean, covariance) -> np.ndarray:
+    return np.concatenate([mean, covariance[..., *np.triu_indices(2)]], axis=-1)
+
+
+MIXTURE = ((1.0, -2.0, 0.5), (-2.0, 0.0, 1.0), (1.0, 2.0, 0.5))  # coefficient, centre and variance of each part
+LINE = 14.0  # the length of the line over which the mixture's risk is integrated, with spectral accuracy
+
+
+def mixture(xs: Float[np.ndarray, "*b"]) -> Float[np.ndarray, "*b"]:
+    """Three Gaussians on the line, the middle one upside down."""
+    return np.sum([c * np.exp(-((xs - m) ** 2) / (2 * v)) for c, m, v in MIXTURE], axis=0)
+
+
+def mixture_risk(points: int = 24) -> Risk:
+    """The mean half square to the mixture over equal points of the line; times LINE it is the integral, to 1e-6."""
+    xs = ((np.arange(points) + 0.5) / points - 0.5) * LINE
+    return Risk(Bump(1, 1, 0.5), Sample(xs[:, None], mixture(xs)[:, None]))
+
+
+def silent_bumps(key: PRNGKeyArray, n: int) -> Float[Array, "n p"]:
+    """Bumps without output, their centres uniform on [−4, 4]."""
+    return jnp.stack([jnp.zeros(n), jax.random.uniform(key, (n,), minval=-4.0, maxval=4.0)], axis=1)
+
+
+DIRECTIONS = 64  # of the neurons on the circle, for the convex programs
+RADIUS = 30.0  # more than any norm met here, so that laws on atoms of this size and on zero are all norms below it
+NEURON = Neuron(2)
+
+
+def directions(places: Any) -> Float[np.ndarray, "n 2"]:
+    """The directions at these places of the circle, which need not be whole numbers."""
+    turns = 2 * np.pi * np.asarray(places) / DIRECTIONS
+    return np.stack([np.cos(turns), np.sin(turns)], axis=-1)
+
+
+def balanced(outputs: Any, ways: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, "n p"]:
+    """Neurons (a, w), |a| = |w|, with these products and directions: ½|θ|² is then |a||w|."""
+    size = np.sqrt(np.abs(outputs))[:, None]
+    return np.concatenate([np.sign(outputs)[:, None] * size, size * ways], axis=1)
+
+
+EVEN = directions(np.arange(DIRECTIONS))
+TRUTH = uniform(balanced(np.array([5.0, -4.0, 4.0, -3.0]), directions([3, 17, 30, 46])))
+NORM = 4.0  # of the truth: the mean of |a||w|
+ATOMS = np.concatenate([np.zeros((1, 3)), *(balanced(np.full(DIRECTIONS, a), EVEN) for a in (RADIUS, -RADIUS))])
+
+
+def even_neurons(draw: np.random.Generator, n: int) -> Cloud:
+    """As many neurons of each sign, or one more, in even directions that are turned at random."""
+    counts = (n + 1) // 2, n // 2
+    even = [DIRECTIONS * (np.arange(count) / max(count, 1) + draw.uniform()) for count in counts]
+    return uniform(balanced(np.repeat([1.0, -1.0], counts), directions(np.concatenate(even))))
+
+
+def variation_norm(cloud: Cloud) -> float:
+    """The total variation norm of a law of balanced neurons, `∫½|θ|² dmu`."""
+    return float(cloud.second_moment()) / 2
+
+
+class Drawn(NamedTuple):
+    """L inputs on the circle of radius √2, their noisy labels, and the noise."""
+
+    xs: np.ndarray
+    ys: np.ndarray
+    noise: np.ndarray
+
+    def inequality(self, best: Cloud, penalty: float) -> tuple[float, float]:
+        """Half the mean square error of a minimiser on the sample, and what the oracle inequality allows."""
+        loudest = np.abs(np.maximum(self.xs @ EVEN.T, 0).T @ self.noise).max() / len(self.xs)
+        error = np.mean((np.asarray(network(NEURON, best, self.xs)) - (self.ys - self.noise)) ** 2) / 2
+        return float(error), (penalty + loudest) * NORM + max(loudest - penalty, 0.0) * variation_norm(best)
+
+    def cost_of_draws(self, best: Cloud, n: int) -> float:
+        """`(∫U(θ,θ) − ∬U)/2n`: what n draws from a minimiser cost, its neurons all brought to the size of its norm."""
+        shares = np.asarray(best.weights)[1:].reshape(2, DIRECTIONS) * RADIUS
+        neurons = np.maximum(self.xs @ EVEN.T, 0)
+        alone = shares.sum() * np.mean(neurons**2 @ shares.sum(0))
+        return float(alone - np.mean((neurons @ (shares[0] - shares[1])) ** 2)) / (2 * n)

@@ -1,61 +1,43 @@
 """Transport with growth: by weights, by birth and death, and with re-injection; against closed forms, and at work."""
 
-from typing import Any, ClassVar, Literal
-
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from haarflow.dynamics import oracles
 from haarflow.dynamics.birth_death import BirthDeath
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
-from haarflow.dynamics.oracles import QuadraticEnergy, gaussian_flow, replicator
+from haarflow.dynamics.grids import Grid
 from haarflow.dynamics.schemes import Euler, Langevin
-from haarflow.learning.data import Sample
-from haarflow.learning.risks import Penalty, Risk
+from haarflow.experiments import _problems as problems
+from haarflow.learning.risks import Penalty
 from haarflow.learning.sphere import ReluRisk, relu_students, relu_teacher
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
-from haarflow.models.units import Bump
-from haarflow.runs.experiment import Count, Experiment, Horizon, Panel, Positive, Step, above, below, between
-from haarflow.runs.progress import tell
-from haarflow.runs.statistics import slope
+from haarflow.runs import style
+from haarflow.runs.experiment import (
+    Count,
+    Experiment,
+    Horizon,
+    Positive,
+    Step,
+    above,
+    below,
+    named,
+    once,
+    over,
+    panel,
+    power_law,
+    tell,
+)
 
-# H, b, A, the start's mean and covariance, then the rates of transport, growth and noise
-BOWLS = {
-    "transport and growth": (
-        [[2.0, 0.4], [0.4, 0.5]],
-        [0.5, -0.5],
-        [[0.0, 0.0], [0.0, 0.0]],
-        [1.0, -1.0],
-        [[0.5, 0.1], [0.1, 1.0]],
-        (1.0, 1.2, 0.0),
-    ),
-    "noise and interaction": (
-        [[1.0, 0.3], [0.3, 0.8]],
-        [-0.4, 0.2],
-        [[0.4, 0.1], [0.1, -0.2]],
-        [0.7, 0.9],
-        [[0.8, -0.2], [-0.2, 0.4]],
-        (1.0, 0.6, 0.3),
-    ),
-    "growth leads": (
-        [[1.5, -0.5], [-0.5, 1.2]],
-        [0.3, 0.6],
-        [[0.2, 0.0], [0.0, 0.3]],
-        [-0.8, 0.5],
-        [[1.0, 0.3], [0.3, 0.7]],
-        (0.2, 2.0, 0.1),
-    ),
-}
 FITNESS, SHARES = np.array([0.0, 0.5, 2.0]), np.array([0.2, 0.3, 0.5])
-TARGET = ((1.0, -2.0, 0.5), (-2.0, 0.0, 1.0), (1.0, 2.0, 0.5))  # coefficient, centre, variance
-BOX = 14.0  # the length of the line over which the mixture's risk is integrated, with spectral accuracy
-MIXTURE: tuple[str, ...] = ("plain descent", "weights", "cloning", "re-injection")
-LESSON: tuple[str, ...] = ("plain descent", "weights", "birth–death", "birth–death, each twice")
-DASHES: tuple[Any, ...] = ("-", (0, (5, 5)), (0, (2, 3)), "-")  # for curves that lie on each other
+ALONE = 2.0  # the rate of growth where nothing else happens
 EARLY = 4.0  # the time at which students with growth are compared with those without
+PLAIN, JUMPS = {"plain descent": Euler(), "weights": Euler()}, BirthDeath(Euler())
+MIXTURE = PLAIN | {"cloning": JUMPS, "re-injection": BirthDeath(Euler(), prior=problems.silent_bumps, births=False)}
+LESSON = PLAIN | {"birth–death": JUMPS, "birth–death, each twice": JUMPS}
+DASHES = ("-", (0, (5, 5)), (0, (2, 3)), "-")  # for curves that lie on each other
 
 
 class BirthDeathDynamics(Experiment):
@@ -85,388 +67,234 @@ class BirthDeathDynamics(Experiment):
     the verdict at t = 4 says nothing of the end, and the end has a verdict of its own: above plain descent. With each
     particle twice, descent and weights are the same up to rounding, while the jumps cost half as much: the excess over
     weights must fall.
-
-    The field `fault` plants a mistake on purpose: `half growth` lets the particles grow at half the stated rate,
-    `fast growth` at 1.1 times the rate, `no prior` clones where it should re-inject.
     """
 
-    group: ClassVar[str] = "dynamics"
-    seconds: ClassVar[float] = 36.0
+    group = "dynamics"
+    seconds = 36.0
+    faults = {
+        "half growth": "the particles grow at half the stated rate",
+        "fast growth": "the particles grow at 1.1 times the stated rate",
+        "no prior": "particles are cloned where they should be re-injected",
+    }
 
-    particles: Count = 1200
-    runs: Count = 16
-    dt: Step = 0.02
-    n: Count = 200
-    alpha: Positive = 5.0
-    horizon: Horizon = 100.0
-    repetitions: Count = 3
-    d: Count = 50
-    units: Count = 10
-    width: Count = 50
-    rate: Positive = 1.0
-    lessons: Count = 4
-    lesson: Horizon = 100.0
-    fault: Literal["none", "half growth", "fast growth", "no prior"] = "none"
+    particles: Count = 1200  # particles of each Gaussian
+    runs: Count = 16  # runs of each Gaussian
+    dt: Step = 0.02  # step of the Gaussians
+    n: Count = 200  # bumps of the mixture
+    alpha: Positive = 5.0  # rate of growth in the mixture
+    horizon: Horizon = 100.0  # time of the mixture
+    repetitions: Count = 3  # runs of the mixture
+    d: Count = 50  # inputs of the students
+    units: Count = 10  # units of their teacher
+    width: Count = 50  # units of a student
+    rate: Positive = 1.0  # rate of growth of the students
+    lessons: Count = 4  # runs of the students
+    lesson: Horizon = 100.0  # time of the students
 
     @classmethod
     def full(cls):
         return cls(particles=20_000, runs=32, dt=0.005, repetitions=20, lessons=20, lesson=400.0)
 
-    def parts(self):
-        return ["mixture", "students", "Gaussian", "replicator", "rate"]
+    def design(self):
+        yield self.mixture, once()
+        yield self.students, once()
+        yield self.gaussian, over(bowl=problems.BOWLS)
+        yield self.replicator, once()
+        yield self.alone, once()
 
-    def run(self, key, part):
-        parts = {
-            "Gaussian": self.gaussian,
-            "replicator": self.replicator,
-            "rate": self.continuous,
-            "mixture": self.mixture,
-            "students": self.students,
-        }
-        return parts[part](key)
-
-    def _growth(self, alpha: float) -> float:
+    def _growth(self, alpha):
         return alpha * {"half growth": 0.5, "fast growth": 1.1}.get(self.fault, 1.0)
 
-    def gaussian(self, key) -> dict[str, np.ndarray]:
-        """Moments (sets, schemes, 6) of the runs with their standard errors, of the closed form, and Euler's errors."""
-        rows = [self.moments(key, *numbers) for numbers in BOWLS.values()]
-        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
-
-    def moments(self, key, H, b, A, mean, covariance, rates) -> dict[str, np.ndarray]:
-        """Moments at the end of 40 steps, for weights and for birth and death, with what they are compared to."""
-        transport, alpha, beta = rates
-        bowl, steps = QuadraticEnergy(np.array(H), np.array(b), np.array(A)), round(0.8 / self.dt)
-        root = np.linalg.cholesky(np.array(covariance))
+    def gaussian(self, key, bowl):
+        """Five moments at t = 0.8, for weights and for birth and death, with what they are compared to."""
+        bowl, steps, keys = problems.bowl(bowl), round(0.8 / self.dt), jax.random.split(key, self.runs)
         normal = generator(key).normal(size=(self.runs, self.particles, 2))
-        schemes = {"weights": Langevin(Euler(), beta), "birth–death": BirthDeath(Langevin(Euler(), beta))}
-        field = Descend(bowl, transport=transport, growth=self._growth(alpha))
-        keys = jax.random.split(key, self.runs)
-        clouds = uniform(np.array(mean) + normal @ root.T)
+        clouds = uniform(bowl.mean + normal @ np.linalg.cholesky(bowl.covariance).T)
+        schemes = {"weights": Langevin(Euler(), bowl.beta), "birth–death": BirthDeath(Langevin(Euler(), bowl.beta))}
+        field = Descend(bowl.energy, transport=bowl.transport, growth=self._growth(bowl.alpha))
         paths = flow(dict.fromkeys(schemes, field), schemes, clouds, key=keys, dt=self.dt, steps=steps)
-        times = jnp.array([self.dt * steps])
-        options = {"times": times, "transport": transport, "alpha": alpha, "beta": beta}
-        start = (jnp.array(mean), jnp.array(covariance))
-        exact = _flat(*gaussian_flow(bowl, *start, **options))
-        euler = _flat(*gaussian_flow(bowl, *start, **options, step=self.dt))
-        found = np.stack([np.asarray(_moments(path.cloud)) for path in paths.values()])
-        return {
-            "found": found.mean(1),
-            "error": found.std(1, ddof=1) / np.sqrt(self.runs),
-            "exact": exact,
-            "slack": 2 * np.abs(euler - exact),
-        }
+        found = [problems.planar_moments(paths[scheme].cloud) for scheme in schemes]
+        closed = (bowl.moments(self.dt * steps, step) for step in (None, self.dt))
+        return _compared("moments", named(found, "scheme", "run", "number", scheme=schemes), *closed)
 
-    def replicator(self, key) -> dict[str, np.ndarray]:
+    def replicator(self, key):
         """Three atoms of different fitness: shares by weights and by birth and death, and in closed form."""
-        alpha, steps, dt = 1.5, 200, 0.005
-        places = np.sqrt(FITNESS)[:, None]
-        field = Descend(Penalty(2.0), transport=0.0, growth=self._growth(alpha))
-        exact = np.asarray(replicator(jnp.asarray(SHARES), jnp.asarray(FITNESS), alpha=alpha, time=dt * steps))
-        weighted = flow(field, Euler(), Cloud(places, SHARES), key=key, dt=dt, steps=steps).cloud.weights
-        atoms = np.repeat(places, (500 * SHARES).astype(int), axis=0)
-        keys = jax.random.split(key, 64)
-        ends = flow(field, BirthDeath(Euler()), uniform(atoms), key=keys, dt=dt, steps=steps).cloud.atoms
-        found = np.stack([np.isclose(np.asarray(ends)[..., 0] ** 2, value).mean(1) for value in FITNESS], axis=1)
-        euler = SHARES
+        alpha, steps, dt, euler = 1.5, 200, 0.005, SHARES
+        places, field = np.sqrt(FITNESS)[:, None], Descend(Penalty(2.0), transport=0.0, growth=self._growth(alpha))
+        exact = np.asarray(oracles.replicator(SHARES, FITNESS, alpha=alpha, time=dt * steps))
+        weights = flow(field, Euler(), Cloud(places, SHARES), key=key, dt=dt, steps=steps).cloud.weights
+        many = uniform(np.repeat(places, (500 * SHARES).astype(int), axis=0))
+        ends = flow(field, JUMPS, many, key=jax.random.split(key, 64), dt=dt, steps=steps).cloud.atoms
+        found = np.stack([np.isclose(np.asarray(ends)[..., 0] ** 2, fitness).mean(1) for fitness in FITNESS], axis=1)
         for _ in range(steps):
             euler = euler * (1 - dt * alpha * (FITNESS - euler @ FITNESS))
-        return {
-            "weights": np.asarray(np.abs(np.asarray(weighted) - exact).max()),
-            "found": found.mean(0),
-            "error": found.std(0, ddof=1) / np.sqrt(len(found)),
-            "exact": exact,
-            "slack": 2 * np.abs(euler - exact),
-        }
+        shares = _compared("shares", named(found, "run", "number"), exact, euler)
+        return shares | {"weights": np.abs(weights - exact).max()}
 
-    def continuous(self, key) -> dict[str, np.ndarray]:
+    def alone(self, key):
         """The mean of F = ½|θ|² under growth alone from a flat start, in one and two dimensions."""
-        alpha = 2.0
-        paths = [self._grown(key, alpha, p, cells) for p, cells in ((1, 4000), (2, 160))]
+        field = Descend(Penalty(1.0), transport=0.0, growth=self._growth(ALONE))
+        starts = [uniform(Grid([-1.0] * p, [1.0] * p, [cells] * p).centres) for p, cells in ((1, 4000), (2, 160))]
+        options = {"dt": 1.0, "steps": 1000, "probes": {"F": Penalty(1.0)}, "every": 10}
+        paths = [flow(field, Euler(), start, key=key, **options) for start in starts]
+        return {"growth_alone": named([path.probes["F"] for path in paths], "p", "time", p=(1, 2), time=paths[0].times)}
+
+    def mixture(self, key):
+        """The risk from the bad start, over time, for every scheme; and where the particles of the first run ended."""
+        draw, shape = generator(key), (self.repetitions, self.n)
+        starts = uniform(np.stack([draw.normal(size=shape), -2 + 0.1 * draw.normal(size=shape)], axis=-1))
+        schemes = MIXTURE | ({"re-injection": JUMPS} if self.fault == "no prior" else {})
+        rates = {"transport": problems.LINE, "growth": problems.LINE * self._growth(self.alpha)}
+        risks, ends = _descents(key, problems.mixture_risk(), schemes, starts, rates, dt=0.01, horizon=self.horizon)
         return {
-            "times": paths[0].times,
-            "F": np.stack([path.probes["F"] for path in paths]),
-            "alpha": np.asarray(alpha),
+            "mixture": problems.LINE * risks,
+            "mixture_atoms": named([end.atoms[0] for end in ends], "scheme", "atom", "theta", scheme=MIXTURE),
+            "mixture_weights": named([end.weights[0] for end in ends], "scheme", "atom", scheme=MIXTURE),
         }
 
-    def _grown(self, key, alpha: float, p: int, cells: int):
-        line = (np.arange(cells) + 0.5) / cells * 2 - 1
-        atoms = np.stack(np.meshgrid(*[line] * p, indexing="ij"), axis=-1).reshape(-1, p)
-        field, probes = Descend(Penalty(1.0), transport=0.0, growth=self._growth(alpha)), {"F": Penalty(1.0)}
-        return flow(field, Euler(), uniform(atoms), key=key, dt=1.0, steps=1000, probes=probes, every=10)
-
-    def mixture(self, key) -> dict[str, np.ndarray]:
-        """The risk from the bad start, over time, for every scheme; and where the particles ended."""
-        risk, growth = mixture_risk(), BOX * self._growth(self.alpha)
-        draw = generator(key)
-        starts = np.stack(
-            [
-                draw.normal(size=(self.repetitions, self.n)),
-                -2 + 0.1 * draw.normal(size=(self.repetitions, self.n)),
-            ],
-            axis=-1,
-        )
-        fresh = BirthDeath(Euler(), prior=reinjected, births=False)
-        last = BirthDeath(Euler()) if self.fault == "no prior" else fresh
-        schemes = dict(zip(MIXTURE, (Euler(), Euler(), BirthDeath(Euler()), last), strict=True))
-        fields = {
-            name: Descend(risk, transport=BOX, growth=None if name == "plain descent" else growth) for name in MIXTURE
-        }
-        steps = round(self.horizon / 0.01)
-        paths = flow(
-            fields,
-            schemes,
-            uniform(starts),
-            key=jax.random.split(key, self.repetitions),
-            dt=0.01,
-            steps=steps,
-            probes={"risk": Scaled(risk)},
-            every=max(1, steps // 50),
-            progress=tell,
-        )
-        found = {"times": paths["cloning"].times[0]}
-        found |= {f"{name}/risk": path.probes["risk"] for name, path in paths.items()}
-        return found | {f"{name}/atoms": np.asarray(path.cloud.atoms[0]) for name, path in paths.items()}
-
-    def students(self, key) -> dict[str, np.ndarray]:
+    def students(self, key):
         """The exact risk of ReLU students over time, for every scheme, from the same starts."""
-        draw = generator(jax.random.fold_in(key, 1))
-        signs = np.where(np.arange(self.units) % 2, -1.0, 1.0)
+        draw, signs = generator(jax.random.fold_in(key, 1)), np.where(np.arange(self.units) % 2, -1.0, 1.0)
         risk = ReluRisk(relu_teacher(draw, np.sqrt(self.units) * signs, self.d))
         starts = relu_students(draw, self.lessons, self.width, self.d)
-        jumping, rate = BirthDeath(Euler()), self._growth(self.rate)
-        schemes = dict(zip(LESSON, (Euler(), Euler(), jumping, jumping), strict=True))
-        fields = {name: Descend(risk, growth=None if name == "plain descent" else rate) for name in LESSON}
-        clouds = {name: uniform(np.repeat(starts, 2 if "twice" in name else 1, axis=1)) for name in LESSON}
-        steps = round(self.lesson / 0.1)
-        paths = flow(
-            fields,
-            schemes,
-            clouds,
-            key=jax.random.split(key, self.lessons),
-            dt=0.1,
-            steps=steps,
-            probes={"risk": risk},
-            every=max(1, steps // 50),
-            progress=tell,
-        )
-        found = {"times": paths["weights"].times[0]}
-        return found | {f"{name}/risk": path.probes["risk"] for name, path in paths.items()}
+        clouds = {scheme: uniform(np.repeat(starts, 2 if "twice" in scheme else 1, axis=1)) for scheme in LESSON}
+        rates = {"growth": self._growth(self.rate)}
+        return {"students": _descents(key, risk, LESSON, clouds, rates, dt=0.1, horizon=self.lesson)[0]}
 
-    def verdict(self, data):
-        scores = gaussian_excess(data)
-        claims = {
-            f"Gaussian, {name}: weights and birth–death within 4 sigma + O(dt) of the closed form": below(worst, 4.0)
-            for name, worst in zip(BOWLS, scores.max((1, 2)), strict=True)
-        }
-        claims |= {
-            "replicator: weights are p exp(−alpha t F) exactly, to 1e-12": below(data["replicator/weights"], 1e-12),
-            "replicator: birth–death within 4 sigma + O(dt)": below(replicator_excess(data).max(), 4.0),
-        }
-        times, late = data["rate/times"], data["rate/times"] >= 20
-        for p, values in enumerate(data["rate/F"], 1):
-            claims[f"growth alone, p = {p}: the mean of F falls with slope −1 ± 0.03"] = between(
-                slope(times[late], values[late]).value, -1.03, -0.97
-            )
-            claims[f"growth alone, p = {p}: t · mean F ends within 1% of p / 2 alpha"] = below(
-                abs(times[-1] * values[-1] * 2 * data["rate/alpha"] / p - 1), 0.01
-            )
-        ends = {name: data[f"mixture/{name}/risk"][:, -1] for name in MIXTURE}
-        early, last, jumped = self.gains(data), self.gains(data, self.lesson), self.jumped(data)
-        return claims | {
-            "mixture from the bad start: plain descent ends above 1e-2": above(ends["plain descent"].min(), 1e-2),
-            "mixture from the bad start: cloning ends above 1e-2": above(ends["cloning"].min(), 1e-2),
-            "mixture from the bad start: re-injection ends below a tenth of all others, in every run": below(
-                ends["re-injection"].max() / min(ends[name].min() for name in MIXTURE[:3]), 0.1
-            ),
-            "ReLU students at t = 4: growth by weights is below plain descent in every run": below(
-                early["weights"].max(), 1.0
-            ),
-            "ReLU students at t = 4: birth–death is below plain descent, ratio of geometric means below 1": below(
-                np.exp(np.log(early["birth–death"]).mean()), 1.0
-            ),
-            "ReLU students at the end: birth–death is above plain descent, ratio of geometric means above 1": above(
-                np.exp(np.log(last["birth–death"]).mean()), 1.0
-            ),
-            "ReLU students: each particle twice, the jumps cost less; mean excess over weights, ratio below 1": below(
-                jumped["birth–death, each twice"] / jumped["birth–death"], 1.0
-            ),
-        }
+    def fits(self, data):
+        options = {"along": "time", "since": 20, "confidence": None}
+        return {f"growth alone, p = {p}, mean of F": power_law(F, **options) for p, F in data.growth_alone.each("p")}
 
-    def gains(self, data, at: float = EARLY) -> dict[str, np.ndarray]:
+    def claims(self, data):
+        closed = "distance from the closed form beyond O(dt), in standard errors,"
+        for bowl, scores in _excess(data, "moments").each("bowl"):
+            yield below(f"Gaussian, {bowl}: weights and birth–death, {closed}", scores.max(), 4.0)
+        yield below("replicator: weights are p exp(−alpha t F) exactly, to {bound:g}", data.weights, 1e-12)
+        yield below(f"replicator: birth–death, {closed}", _excess(data, "shares").max(), 4.0)
+        for (p, F), fit in zip(data.growth_alone.each("p"), data.fits.values(), strict=True):
+            gap = abs(F.labels("time")[-1] * F[-1] * 2 * ALONE / p - 1)
+            yield fit.between(-1.03, -0.97)
+            yield below(f"growth alone, p = {p}: t · mean F ends within {{bound:.0%}} of p / 2 alpha", gap, 0.01)
+        ends, bad = data.mixture.isel(time=-1), "mixture from the bad start"
+        for scheme in ("plain descent", "cloning"):
+            yield above(f"{bad}: {scheme} ends", ends.sel(scheme=scheme).min(), 1e-2)
+        share = ends.sel(scheme="re-injection").max() / ends.sel(scheme=list(MIXTURE)[:3]).min()
+        yield below(f"{bad}: the worst end of re-injection over the best of all others", share, 0.1)
+        early, last = self._gains(data, EARLY), self._gains(data, self.lesson).sel(scheme="birth–death")
+        lesson, words = f"ReLU students at t = {EARLY:g}", "birth–death over plain descent, ratio of geometric means"
+        yield below(f"{lesson}: weights over plain descent, in every run", early.sel(scheme="weights").max(), 1.0)
+        yield below(f"{lesson}: {words}", _geometric(early.sel(scheme="birth–death")), 1.0)
+        yield above(f"ReLU students at the end: {words}", _geometric(last), 1.0)
+        single, double = self._jumped(data).values()
+        yield below("ReLU students: mean excess over weights, each particle twice over once", double / single, 1.0)
+
+    def _gains(self, data, at):
         """The risk of every scheme over that of plain descent, run by run, at the recorded time nearest to `at`."""
-        here = np.abs(data["students/times"] - at).argmin()
-        plain = data["students/plain descent/risk"][:, here]
-        return {name: data[f"students/{name}/risk"][:, here] / plain for name in LESSON}
+        here = data.students.isel(time=int(np.abs(data.students.labels("time") - at).argmin()))
+        return here / here.sel(scheme="plain descent")
 
-    def jumped(self, data) -> dict[str, float]:
-        """The mean excess over weights in the second half of the time."""
-        half = data["students/times"] >= data["students/times"][-1] / 2
-        return {
-            name: (data[f"students/{name}/risk"] - data["students/weights/risk"])[:, half].mean() for name in LESSON[2:]
-        }
+    def _jumped(self, data):
+        """The mean excess over weights in the second half of the time, where particles jump."""
+        late = data.students.sel(time=lambda t: t >= data.students.labels("time")[-1] / 2)
+        excess = (late - late.sel(scheme="weights")).mean("run", "time")
+        return {scheme: excess.sel(scheme=scheme) for scheme in list(LESSON)[2:]}
 
-    def figures(self, data):
-        numbers = {f"mixture, {name}: worst end": data[f"mixture/{name}/risk"][:, -1].max() for name in MIXTURE}
-        numbers |= {f"mixture, {name}: best end": data[f"mixture/{name}/risk"][:, -1].min() for name in MIXTURE}
-        numbers |= {f"students, {name}: mean end": data[f"students/{name}/risk"][:, -1].mean() for name in LESSON}
-        ends, outputs = data["mixture/re-injection/risk"][:, -1], data["mixture/re-injection/atoms"][:, 0]
-        numbers |= {
-            "mixture, re-injection: runs that end below 1e-3": np.sum(ends < 1e-3),
-            "mixture, re-injection: runs": len(ends),
-            "mixture, re-injection: what one death may cost": np.max(outputs**2) * np.sqrt(np.pi / 2) / (2 * self.n**2),
-        }
-        last = self.gains(data, self.lesson)
-        numbers |= {
-            f"students, {name} over plain descent at the end": np.exp(np.log(last[name]).mean()) for name in LESSON[1:]
-        }
-        numbers |= {f"students, {name}: excess over weights": cost for name, cost in self.jumped(data).items()}
-        scores = gaussian_excess(data)
-        return numbers | {
-            f"Gaussian, {name}, {scheme}: worst score": scores[i, j].max()
-            for i, name in enumerate(BOWLS)
-            for j, scheme in enumerate(("weights", "birth–death"))
-        }
+    def numbers(self, data):
+        ends, outputs = data.mixture.isel(time=-1), data.mixture_atoms.sel(scheme="re-injection")[:, 0]
+        found = {f"mixture, {scheme}: worst end": end.max() for scheme, end in ends.each("scheme")}
+        found |= {f"mixture, {scheme}: best end": end.min() for scheme, end in ends.each("scheme")}
+        found["mixture, re-injection: runs that end below 1e-3"] = np.sum(ends.sel(scheme="re-injection").values < 1e-3)
+        found["mixture, re-injection: what one death may cost"] = max(outputs**2) * np.sqrt(np.pi / 2) / (2 * self.n**2)
+        means, gains = data.students.isel(time=-1).mean("run"), self._gains(data, self.lesson)
+        found |= {f"students, {scheme}: mean end": mean for scheme, mean in means.each("scheme")}
+        for scheme in list(LESSON)[1:]:
+            found[f"students, {scheme} over plain descent at the end"] = _geometric(gains.sel(scheme=scheme))
+        found |= {f"students, {scheme}: excess over weights": cost for scheme, cost in self._jumped(data).items()}
+        scores = _excess(data, "moments").max("number").each("bowl", "scheme")
+        return found | {f"Gaussian, {bowl}, {scheme}: worst score": score for (bowl, scheme), score in scores}
 
-    def panels(self, data):
-        return [self._mixture_panel(data), self._rate_panel(data), self._student_panel(data)]
+    @panel(
+        "Re-injection leaves a bad start",
+        "A mixture of three Gaussians learned by {n} bumps that all start in the left one. Descent, weights and "
+        "cloning keep to what they have; re-injected particles find the rest.",
+        columns=2,
+        size=(10.2, 4.2),
+        width_ratios=(1, 1.15),
+    )
+    def escape(self, axes, data):
+        (left, right), xs = axes, np.linspace(-5, 5, 300)
+        right.plot(xs, problems.mixture(xs), color=style.INK, linewidth=4, alpha=0.25, label="target")
+        for order, (scheme, risks) in enumerate(data.mixture.each("scheme")):
+            look = {"color": style.colour(order), "linestyle": DASHES[order], "label": scheme}
+            (a, m), weights = data.mixture_atoms.sel(scheme=scheme).values.T, data.mixture_weights.sel(scheme=scheme)
+            left.plot(risks.labels("time"), risks.mean("run"), **look)
+            right.plot(xs, weights * a @ np.exp(-((xs[None] - m[:, None]) ** 2)), **look)
+        left.set(yscale="log", xlabel="time t", ylabel="risk")
+        right.set(xlabel="x", ylabel="network at the end")
+        style.legend_above(right)
 
-    def _mixture_panel(self, data):
-        def draw(figure):
-            from haarflow.runs.style import INK, colour
+    @panel(
+        "The closed forms",
+        "Left: growth alone from a flat start lowers the mean of F = ½|θ|² exactly like p / 2αt. Right: means and "
+        "covariances of particles under transport, growth and noise, five numbers for each setting: standard errors, "
+        "beyond what the step dt may err, they are from the closed form; dashed the bounds.",
+        columns=2,
+        size=(10.2, 3.9),
+    )
+    def closed_forms(self, axes, data):
+        left, right = axes
+        for order, (p, F) in enumerate(data.growth_alone.sel(time=lambda t: t > 0).each("p")):
+            times, shown = F.labels("time"), np.unique(np.geomspace(1, len(F), 14).astype(int)) - 1
+            look = {"color": style.MUTED, "linewidth": 1.0, "label": None if order else "p / 2αt"}
+            left.plot(times, p / (2 * ALONE * times), **look)
+            left.plot(times[shown], F[shown], style.marker(order), color=style.colour(order), label=f"p = {p}")
+        left.set(xscale="log", yscale="log", xlabel="time t", ylabel="mean of F", title="growth alone")
+        left.legend()
+        beyond = np.sign(data.moments - data.moments_exact) * np.maximum(_excess(data, "moments"), 0)
+        for order, (scheme, scores) in enumerate(beyond.each("scheme")):
+            places, look = np.arange(scores.size) + 0.3 * order, {"color": style.colour(order), "label": scheme}
+            right.plot(places, scores.values.ravel(), style.marker(order), **look)
+        for edge in (-4, 4):
+            right.axhline(edge, color=style.MUTED, linestyle=style.DASHED, linewidth=1.0)
+        right.set_xticks([2.15, 7.15, 12.15], [bowl.replace(" and", "\nand") for bowl in problems.BOWLS])
+        right.set(ylabel="standard errors beyond O(dt)", title="Gaussians", ylim=(-6, 6))
+        right.legend(loc="upper left", ncols=2)
 
-            left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
-            for order, name in enumerate(MIXTURE):
-                middle, dashes = data[f"mixture/{name}/risk"].mean(0), DASHES[order]
-                left.plot(data["mixture/times"], middle, color=colour("", order), linestyle=dashes, label=name)
-            left.set(yscale="log", xlabel="time t", ylabel="risk")
-            left.legend(loc="lower left")
-            xs = np.linspace(-5, 5, 300)
-            right.plot(xs, _target(xs), color=INK, linewidth=3, alpha=0.25, label="target")
-            for order, name in enumerate(MIXTURE):
-                if name in ("plain descent", "cloning", "re-injection"):
-                    a, m = data[f"mixture/{name}/atoms"].T
-                    said = np.mean(a[:, None] * np.exp(-((xs[None] - m[:, None]) ** 2)), axis=0)
-                    right.plot(xs, said, color=colour("", order), linestyle=DASHES[order], label=name)
-            right.set(xlabel="x", ylabel="network")
-            right.legend(loc="lower left")
-
-        caption = (
-            f"A mixture of three Gaussians learned by {self.n} bumps that all start in the left one. Descent, weights "
-            "and cloning keep to what they have; re-injected particles find the rest."
-        )
-        return Panel("Re-injection leaves a bad start", caption, draw, size=(10.2, 4.0))
-
-    def _rate_panel(self, data):
-        def draw(figure):
-            from haarflow.runs.style import DASHED, INK, MUTED, colour, marker
-
-            left, right = figure.subplots(1, 2)
-            times = data["rate/times"][1:]
-            for order, values in enumerate(data["rate/F"]):
-                p, paint = order + 1, colour("", order)
-                left.plot(times, values[1:], color=paint, label=f"p = {p}")
-                stated = p / (2 * data["rate/alpha"] * times)
-                left.plot(times, stated, color=MUTED, linestyle=DASHED, label="p / 2αt" if order else None)
-            left.set(xscale="log", yscale="log", xlabel="time t", ylabel="mean of F", title="growth alone")
-            left.legend()
-            spread = data["Gaussian/error"]
-            for order, scheme in enumerate(("weights", "birth–death")):
-                gaps = data["Gaussian/found"][:, order] - data["Gaussian/exact"]
-                beyond = np.sign(gaps) * np.maximum(np.abs(gaps) - data["Gaussian/slack"], 0)
-                gaps = (beyond / spread[:, order]).ravel()
-                places = np.arange(len(gaps)) + 0.3 * order
-                right.plot(
-                    places, gaps, marker("", order), color=colour("", order), markersize=4, label=scheme, linestyle=""
-                )
-            right.axhline(0, color=INK, linewidth=0.8)
-            for edge in (-4, 4):
-                right.axhline(edge, color=MUTED, linestyle=DASHED, linewidth=1.0)
-            right.set(xlabel="mean and covariance, three parameter sets", ylabel="standard errors beyond O(dt)")
-            right.set_title("Gaussians")
-            right.legend(loc="upper left", bbox_to_anchor=(0.0, 0.92))
-
-        caption = (
-            "Left: growth alone from a flat start lowers the mean of F = ½|θ|² exactly like p / 2αt. Right: means and "
-            "covariances of particles under transport, growth and noise: standard errors, beyond what the step dt "
-            "may err, they are from the closed form."
-        )
-        return Panel("The closed forms", caption, draw, size=(10.2, 3.9))
-
-    def _student_panel(self, data):
-        def draw(figure):
-            from haarflow.runs.style import colour, legend
-
-            axis = figure.add_subplot()
-            for order, name in enumerate(LESSON):
-                values = data[f"students/{name}/risk"]
-                axis.plot(data["students/times"], values.mean(0), color=colour("", order), label=name)
-                axis.fill_between(
-                    data["students/times"],
-                    values.min(0),
-                    values.max(0),
-                    color=colour("", order),
-                    alpha=0.18,
-                    linewidth=0,
-                )
-            axis.set(yscale="log", xlabel="time t", ylabel="risk")
-            legend(axis)
-
-        caption = (
-            f"ReLU students of {self.width} units and a teacher of {self.units} in d = {self.d}: the exact risk, mean "
-            f"and range of {self.lessons} runs. Growth descends faster at first; late, the noise of the jumps costs "
-            "more than growth gains, and less where each particle is there twice."
-        )
-        return Panel("Students with growth", caption, draw)
+    @panel(
+        "Students with growth",
+        "ReLU students of {width} units and a teacher of {units} in d = {d}: the exact risk, mean and range of "
+        f"{{lessons}} runs. Growth descends faster at first (dotted: t = {EARLY:g}); late, the noise of the jumps "
+        "costs more than growth gains, and less where each particle is there twice.",
+    )
+    def learning(self, axis, data):
+        style.curves(axis, data.students.labels("time"), dict(data.students.each("scheme")), band="range")
+        axis.axvline(EARLY, color=style.MUTED, linewidth=1.0, linestyle=":")
+        axis.set(yscale="log", xlabel="time t", ylabel="risk")
+        axis.legend(loc="upper right")
 
 
-def gaussian_excess(data) -> np.ndarray:
-    """Distances to the closed form beyond O(dt), in standard errors: (sets, schemes, moments)."""
-    gaps = np.abs(data["Gaussian/found"] - data["Gaussian/exact"][:, None]) - data["Gaussian/slack"][:, None]
-    return gaps / data["Gaussian/error"]
+def _descents(key, risk, schemes, starts, rates, *, dt, horizon):
+    """The risks (scheme, run, time) of flows from the same starts, and where they end; plain descent does not grow."""
+    fields = {scheme: Descend(risk, **rates) for scheme in schemes}
+    fields["plain descent"] = Descend(risk, **rates | {"growth": None})
+    steps, keys = round(horizon / dt), jax.random.split(key, len(jax.tree.leaves(starts)[0]))
+    options = {"dt": dt, "steps": steps, "probes": {"risk": risk}, "every": max(1, steps // 50), "progress": tell}
+    found = flow(fields, schemes, starts, key=keys, **options)
+    paths = [found[scheme] for scheme in schemes]
+    labels = {"scheme": schemes, "time": paths[0].times[0]}
+    return named([path.probes["risk"] for path in paths], "scheme", "run", "time", **labels), [p.cloud for p in paths]
 
 
-def replicator_excess(data) -> np.ndarray:
-    """Distances of the three shares to the closed form beyond O(dt), in standard errors."""
-    gaps = np.abs(data["replicator/found"] - data["replicator/exact"]) - data["replicator/slack"]
-    return gaps / data["replicator/error"]
+def _compared(name, found, exact, euler):
+    """Means over runs and their standard errors, the closed form, and twice what Euler's method errs on it."""
+    stated = {f"{name}_exact": named(exact, "number"), f"{name}_slack": named(2 * np.abs(euler - exact), "number")}
+    return {name: found.mean("run"), f"{name}_error": found.sem("run"), **stated}
 
 
-def _flat(means, covariances) -> np.ndarray:
-    return np.concatenate([np.asarray(means[-1]), np.asarray(covariances[-1])[np.triu_indices(2)]])
+def _excess(data, name):
+    """Distances to the closed form beyond O(dt), in standard errors."""
+    return (np.abs(data[name] - data[f"{name}_exact"]) - data[f"{name}_slack"]) / data[f"{name}_error"]
 
 
-@eqx.filter_jit
-def _moments(clouds: Cloud):
-    def one(cloud):
-        mean = cloud.mean()
-        away = cloud.atoms - mean[None, :]
-        spread = away.T @ (cloud.weights[:, None] * away)
-        return jnp.concatenate([mean, spread[np.triu_indices(2)]])
-
-    return jax.vmap(one)(clouds)
-
-
-def _target(xs) -> np.ndarray:
-    return np.sum([c * np.exp(-((xs - m) ** 2) / (2 * v)) for c, m, v in TARGET], axis=0)
-
-
-def mixture_risk(points: int = 24) -> Risk:
-    """The mean half square over equal points of the line; times BOX it is the integral, to 1e-6."""
-    xs = ((np.arange(points) + 0.5) / points - 0.5) * BOX
-    return Risk(Bump(1, 1, 0.5), Sample(xs[:, None], _target(xs)[:, None]))
-
-
-class Scaled(eqx.Module):
-    """The mixture's risk as an integral over the line, for probes."""
-
-    risk: Risk
-
-    def __call__(self, cloud: Cloud):
-        """BOX times the mean."""
-        return BOX * self.risk(cloud)
-
-
-def reinjected(key, n: int):
-    """Bumps without output, their centres uniform on [−4, 4]."""
-    return jnp.stack([jnp.zeros(n), jax.random.uniform(key, (n,), minval=-4.0, maxval=4.0)], axis=1)
+def _geometric(ratios):
+    return np.exp(np.log(ratios).mean("run"))

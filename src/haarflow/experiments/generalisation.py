@@ -1,59 +1,45 @@
 """Learning from L samples: what the penalty, the sample and the training each cost, against convex references."""
 
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
+from haarflow.experiments import _problems as problems
 from haarflow.learning.data import Sample
 from haarflow.learning.optima import optimum
 from haarflow.learning.risks import Penalty, Risk
-from haarflow.learning.sphere import ReluRisk, relu_distance, relu_split
-from haarflow.measures.clouds import Cloud, stack_clouds, uniform
+from haarflow.learning.sphere import ReluRisk, relu_split
+from haarflow.measures.clouds import stack_clouds
 from haarflow.measures.distances import generator
-from haarflow.models.neurons import Neuron
-from haarflow.runs.experiment import Count, Experiment, Panel, Positive, above, below, stream
-from haarflow.runs.progress import tell
-from haarflow.runs.statistics import slope
-
-DIRECTIONS = 64  # of the neurons on the circle, for the convex programs
-RADIUS = 30.0  # more than any norm met here, so that laws on atoms of this size and on zero are all norms below it
-FACTORS = (1 / 16, 1 / 4, 1 / 2, 1, 2, 4, 16)  # of the penalty, over the one used
-PIECES = ("approximation", "statistical", "optimisation")
-
-
-def _ways(places) -> np.ndarray:
-    turns = 2 * np.pi * np.asarray(places) / DIRECTIONS
-    return np.stack([np.cos(turns), np.sin(turns)], axis=-1)
-
-
-def _neurons(outputs: np.ndarray, ways: np.ndarray) -> np.ndarray:
-    """Balanced neurons (a, w), |a| = |w|, with these products and directions: ½|θ|² is then |a||w|."""
-    size = np.sqrt(np.abs(outputs))[:, None]
-    return np.concatenate([np.sign(outputs)[:, None] * size, size * ways], axis=1)
-
-
-UNIT = Neuron(2)
-TRUTH = uniform(_neurons(np.array([5.0, -4.0, 4.0, -3.0]), _ways([3, 17, 30, 46])))
-NORM = 4.0  # of the truth: the mean of |a||w|
-ATOMS = np.concatenate(
-    [np.zeros((1, 3))]
-    + [_neurons(np.full(DIRECTIONS, sign * RADIUS), _ways(np.arange(DIRECTIONS))) for sign in (1, -1)]
+from haarflow.models.units import network
+from haarflow.runs import style
+from haarflow.runs.experiment import (
+    Count,
+    Experiment,
+    Positive,
+    Sizes,
+    above,
+    below,
+    named,
+    once,
+    over,
+    panel,
+    power_law,
+    stream,
+    tell,
 )
 
+FACTORS = (1 / 16, 1 / 4, 1 / 2, 1, 2, 4, 16)  # of the penalty, over the one used
+PIECES, LAWS = ("approximation", "statistical", "optimisation"), ("truth", "empirical minimiser", "trained")
 
-class Drawn(NamedTuple):
-    """L inputs on the circle of radius √2, their noisy labels, and the noise."""
 
-    xs: np.ndarray
-    ys: np.ndarray
-    noise: np.ndarray
+UNIT, TRUTH, ATOMS = problems.NEURON, problems.TRUTH, problems.ATOMS
 
 
 class Generalisation(Experiment):
@@ -78,320 +64,228 @@ class Generalisation(Experiment):
     circle, whose neurons are few and alike, the excess risk falls nearly like 1/L, and the best c is small: the noise
     and c = 1/8 were chosen after such a sweep of penalties on another seed, so the verdict on the penalty says that
     one c serves all L, not that c = 1 would do. Of both bounds the measured errors use a small part.
-
-    The field `fault` plants a mistake on purpose, to see the matching verdicts fail: `fixed penalty` keeps λ = c as L
-    grows, `two neurons` trains two neurons whatever L is.
     """
 
-    group: ClassVar[str] = "dynamics"
-    seconds: ClassVar[float] = 7.0
+    group = "dynamics"
+    seconds = 7.0
+    faults = {
+        "fixed penalty": "the penalty stays λ = c as L grows",
+        "two neurons": "two neurons are trained, whatever L is",
+    }
 
-    sizes: Annotated[tuple[Count, ...], Field(min_length=2)] = (64, 144, 400, 1024)
-    widths: Annotated[tuple[Count, ...], Field(min_length=2)] = (2, 5, 20, 80)
-    repetitions: Annotated[int, Field(ge=2)] = 6
-    strength: Positive = 0.125
-    noise: Positive = 1.0
+    sizes: Sizes = (64, 144, 400, 1024)  # numbers of samples L
+    widths: Sizes = (2, 5, 20, 80)  # numbers of neurons, tried at the middle L
+    repetitions: Annotated[int, Field(ge=2)] = 6  # samples of each size
+    strength: Positive = 0.125  # c, the penalty times √L
+    noise: Positive = 1.0  # deviation of the labels
     dt: Positive = 0.2
     steps: Count = 1500
-    fault: Literal["none", "fixed penalty", "two neurons"] = "none"
 
     @classmethod
     def full(cls):
         sizes = (64, 144, 256, 400, 784, 1600, 4096)
         return cls(sizes=sizes, widths=(2, 3, 5, 10, 20, 40, 80), repetitions=32, steps=6000)
 
-    def parts(self):
-        return [*(f"L={size}" for size in reversed(self.sizes)), "width", *(f"penalty L={L}" for L in self._two())]
+    def design(self):
+        yield self.split, over(L=self.sizes).largest_first("L")
+        yield self.width, once()
+        yield self.penalties, over(L=(self.sizes[0], self.sizes[-1]))
 
-    def run(self, key, part):
-        if part == "width":
-            return self.width(key)
-        size = int(part.split("=")[1])
-        return self.penalties(key, size) if part.startswith("penalty") else self.split(key, size)
-
-    def _two(self) -> tuple[int, int]:
-        """The sizes at which all penalties are tried."""
-        return self.sizes[0], self.sizes[-1]
-
-    def middle(self) -> int:
+    @property
+    def middle(self):
         """The size at which all widths are tried."""
         return self.sizes[len(self.sizes) // 2]
 
-    def penalty(self, size: int) -> float:
+    def penalty(self, L):
         """λ at L samples."""
-        return self.strength / np.sqrt(1 if self.fault == "fixed penalty" else size)
+        return self.strength / np.sqrt(1 if self.fault == "fixed penalty" else L)
 
-    def neurons(self, size: int) -> int:
+    def neurons(self, L):
         """The number of neurons trained on L samples."""
-        return 2 if self.fault == "two neurons" else _root(size)
+        return 2 if self.fault == "two neurons" else _root(L)
 
-    def draw(self, key, size: int) -> list[Drawn]:
+    def draw(self, key, L):
         """The samples of all repetitions."""
-        random = generator(jax.random.fold_in(key, size))
-        angles = random.uniform(0, 2 * np.pi, size=(self.repetitions, size))
+        random = generator(jax.random.fold_in(key, L))
+        angles = random.uniform(0, 2 * np.pi, size=(self.repetitions, L))
         xs = np.sqrt(2) * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-        noise = self.noise * random.normal(size=(self.repetitions, size, 1))
-        return [Drawn(x, np.asarray(_said(TRUTH, x)) + e, e) for x, e in zip(xs, noise, strict=True)]
+        noise = self.noise * random.normal(size=(self.repetitions, L, 1))
+        rows = zip(xs, noise, strict=True)
+        return [problems.Drawn(x, np.asarray(network(UNIT, TRUTH, x)) + e, e) for x, e in rows]
 
-    def train(self, key, samples: list[Drawn], n: int, penalty: float) -> list[Cloud]:
+    def train(self, key, samples, n, penalty):
         """Descent of n neurons on each sample, from even directions, turned at random, for each sign."""
-        random = generator(stream(key, "start", n))
-        starts = [self._start(random, n) for _ in samples]
+        random, keys = generator(stream(key, "start", n)), jax.random.split(key, len(samples))
+        starts = [problems.even_neurons(random, n) for _ in samples]
         fields = [Descend(_objective(sample, penalty)) for sample in samples]
-        keys = jax.random.split(key, len(samples))
         path = flow(fields, Euler(), stack_clouds(starts), key=keys, dt=self.dt, steps=self.steps)
         return [jax.tree.map(lambda leaf, r=r: leaf[r], path.cloud) for r in range(len(samples))]
 
-    @staticmethod
-    def _start(random, n: int) -> Cloud:
-        counts = (n + 1) // 2, n // 2
-        even = [DIRECTIONS * (np.arange(count) / max(count, 1) + random.uniform()) for count in counts]
-        return uniform(_neurons(np.repeat([1.0, -1.0], counts), _ways(np.concatenate(even))))
-
-    def split(self, key, size: int) -> dict[str, np.ndarray]:
+    def split(self, key, L):
         """The three pieces, their sum, and both sides of the inequalities, repetition by repetition."""
-        penalty, n, samples = self.penalty(size), self.neurons(size), self.draw(key, size)
+        penalty, samples, rows, laws = self.penalty(L), self.draw(key, L), [], []
         population = optimum(ReluRisk(TRUTH) + Penalty(penalty), ATOMS).cloud
-        trained = self.train(key, samples, n, penalty)
+        trained = self.train(key, samples, self.neurons(L), penalty)
         tell(0.6)
-        rows = {name: [] for name in ("pieces", "total", "left", "right", "gap", "draws", "norm")}
-        for place, (sample, network) in enumerate(zip(samples, trained, strict=True)):
+        for place, (sample, end) in enumerate(zip(samples, trained, strict=True)):
             best = optimum(_objective(sample, penalty), ATOMS)
-            rows["pieces"].append(relu_split(TRUTH, population=population, empirical=best.cloud, trained=network))
-            rows["total"].append(_excess(network))
-            rows["norm"].append(_norm(best.cloud))
-            left, right = self._inequality(sample, best.cloud, penalty)
-            rows["left"].append(left)
-            rows["right"].append(right)
-            rows["gap"].append(_value(_objective(sample, penalty), network) - best.value)
-            rows["draws"].append(_draws(sample, best.cloud, _root(size)))
+            left, right = sample.inequality(best.cloud, penalty)
+            row = {"total": _excess(end), "norm": problems.variation_norm(best.cloud), "left": left, "right": right}
+            row["pieces"] = relu_split(TRUTH, population=population, empirical=best.cloud, trained=end)
+            row["gap"] = _value(_objective(sample, penalty), end) - best.value
+            rows.append(row | {"draws": sample.cost_of_draws(best.cloud, _root(L))})
+            laws.append((TRUTH, best.cloud, end))
             tell(0.6 + 0.4 * (place + 1) / len(samples))
-        found = {name: np.asarray(row, float) for name, row in rows.items()}
-        return found | self._example(samples[0], best_of(samples[0], penalty), trained[0])
+        found = {name: np.array([row[name] for row in rows], float) for name in rows[0]}
+        arrays = {name: named(array, *("run", "piece")[: array.ndim]) for name, array in found.items()}
+        return arrays | (_example(samples[0], laws[0]) if self.middle == L else {})
 
-    def _inequality(self, sample: Drawn, best: Cloud, penalty: float) -> tuple[float, float]:
-        """Half the mean square error on the sample, and what the oracle inequality allows."""
-        neurons = np.maximum(sample.xs @ _ways(np.arange(DIRECTIONS)).T, 0)
-        loudest = np.abs(neurons.T @ sample.noise).max() / len(sample.xs)
-        error = float(np.mean((np.asarray(_said(best, sample.xs)) - (sample.ys - sample.noise)) ** 2)) / 2
-        return error, (penalty + loudest) * NORM + max(loudest - penalty, 0.0) * _norm(best)
-
-    @staticmethod
-    def _example(sample: Drawn, best: Cloud, network: Cloud) -> dict[str, np.ndarray]:
-        turns = np.linspace(-np.pi, np.pi, 361)
-        circle = np.sqrt(2) * np.stack([np.cos(turns), np.sin(turns)], axis=1)
-        curves = np.concatenate([np.asarray(_said(law, circle)) for law in (TRUTH, best, network)], axis=1)
-        dots = np.column_stack([np.arctan2(sample.xs[:, 1], sample.xs[:, 0]), sample.ys[:, 0]])
-        return {"curves": curves, "turns": turns, "dots": dots}
-
-    def width(self, key) -> dict[str, np.ndarray]:
-        """The excess risk, and the objective above its minimum, over the number of neurons: (repetitions, widths)."""
-        size = self.middle()
-        penalty, samples = self.penalty(size), self.draw(key, size)
-        best = [optimum(_objective(sample, penalty), ATOMS) for sample in samples]
-        excess, gaps = [], []
+    def width(self, key):
+        """The excess risk and the objective above its minimum, over the number of neurons."""
+        penalty, samples = self.penalty(self.middle), self.draw(key, self.middle)
+        best, excess, gaps = [optimum(_objective(sample, penalty), ATOMS) for sample in samples], [], []
         for place, n in enumerate(self.widths):
-            clouds = self.train(key, samples, n, penalty)
-            excess.append([_excess(cloud) for cloud in clouds])
-            rows = zip(samples, clouds, best, strict=True)
-            gaps.append([_value(_objective(sample, penalty), cloud) - least.value for sample, cloud, least in rows])
+            ends = self.train(key, samples, n, penalty)
+            excess.append([_excess(end) for end in ends])
+            rows = zip(samples, ends, best, strict=True)
+            gaps.append([_value(_objective(sample, penalty), end) - least.value for sample, end, least in rows])
             tell((place + 1) / len(self.widths))
-        draws = [_draws(sample, least.cloud, 1) for sample, least in zip(samples, best, strict=True)]
+        draws = [sample.cost_of_draws(least.cloud, 1) for sample, least in zip(samples, best, strict=True)]
         return {
-            "excess": np.array(excess).T,
-            "gap": np.array(gaps).T,
-            "convex": np.array([_excess(least.cloud) for least in best]),
-            "one draw": np.array(draws),
+            "by_width": named(excess, "n", "run", n=self.widths),
+            "gap_by_width": named(gaps, "n", "run", n=self.widths),
+            "convex": named([_excess(least.cloud) for least in best], "run"),
+            "one_draw": named(draws, "run"),
         }
 
-    def penalties(self, key, size: int) -> dict[str, np.ndarray]:
-        """The excess risk of the empirical minimiser over the penalty: (repetitions, factors)."""
-        samples = self.draw(key, size)
-        laws = [[best_of(sample, factor * self.strength / np.sqrt(size)) for factor in FACTORS] for sample in samples]
-        return {"excess": np.array([[_excess(law) for law in row] for row in laws])}
+    def penalties(self, key, L):
+        """The excess risk of the empirical minimiser over the penalty."""
+        penalties, rows = self.strength * np.array(FACTORS) / np.sqrt(L), []
+        for sample in self.draw(key, L):
+            rows.append([_excess(optimum(_objective(sample, penalty), ATOMS).cloud) for penalty in penalties])
+        return {"by_penalty": named(rows, "run", "factor", factor=FACTORS)}
 
-    def gather(self, pieces):
-        rows = [pieces[f"L={size}"] for size in self.sizes]
-        names = ("pieces", "total", "left", "right", "gap", "draws", "norm")
-        data = {name: np.stack([row[name] for row in rows], axis=1) for name in names}
-        shown = pieces[f"L={self.middle()}"]
-        data |= {name: shown[name] for name in ("curves", "turns", "dots")}
-        data |= {f"width/{name}": array for name, array in pieces["width"].items()}
-        return data | {"penalty": np.stack([pieces[f"penalty L={size}"]["excess"] for size in self._two()])}
+    def fits(self, data):
+        convex = data.pieces.isel(piece=slice(2)).sum("piece")
+        excess = {"the empirical minimiser": convex, "√L neurons": data.total}
+        return {f"excess risk of {of}": power_law(array, along="L", centre="mean") for of, array in excess.items()}
 
-    def convex(self, data) -> np.ndarray:
-        """The excess risk of the empirical minimiser: (repetitions, sizes)."""
-        return data["pieces"][..., :2].sum(-1)
+    def claims(self, data):
+        convex, total = data.pieces.isel(piece=slice(2)).sum("piece"), data.total
+        gap = np.abs(data.pieces.sum("piece") - total).max()
+        yield below("the three pieces add up to the excess risk, to {bound:g}", gap, 1e-10)
+        allowed = named([self.penalty(L) * problems.NORM for L in self.sizes], "L", L=self.sizes)
+        share = (data.pieces.isel(piece=0) / allowed).max()
+        yield below("approximation error over λ|f|, at every L", share, 1.0)
+        yield below("oracle inequality on every sample: left over right", (data.left / data.right).max(), 1.0)
+        for name, fit in data.fits.items():
+            yield below(f"{name} in L: upper end of the slope's band", fit.high, -0.4)
+        worst = (total.mean("run") / convex.mean("run")).max()
+        yield below("√L neurons: mean excess risk over that of the empirical minimiser, at every L", worst, 2.0)
+        worst = (data.gap.mean("run") / data.draws.mean("run")).max()
+        yield below("√L neurons: objective above its minimum over what √L draws cost, means at every L", worst, 1.0)
+        widths = f"width at L = {self.middle}: excess risk at √L neurons over that at {self.widths[-1]}"
+        yield below(widths, self._at_root(data), 1.5)
+        u_shape = data.by_penalty.mean("run")
+        least = (u_shape.sel(factor=(1 / 16, 16)) / u_shape.sel(factor=1)).min()
+        yield above("penalty: one 16 times smaller or larger over λ = c L^{-1/2}, excess risks at both L", least, 1.0)
 
-    def _at_root(self, data) -> float:
+    def _at_root(self, data):
         """The mean excess risk of the narrowest width from √L on, over that of the widest."""
-        widths, excess = np.array(self.widths), data["width/excess"].mean(0)
-        enough = np.flatnonzero(widths >= np.sqrt(self.middle()))[0]
-        return float(excess[enough] / excess[-1])
+        excess = data.by_width.mean("run")
+        return excess.sel(n=lambda n: n >= np.sqrt(self.middle))[0] / excess[-1]
 
-    def verdict(self, data):
-        convex, total = self.convex(data), data["total"]
-        allowed = np.array([self.penalty(size) for size in self.sizes]) * NORM
-        u_shape = data["penalty"].mean(1)
-        here = FACTORS.index(1)
+    def numbers(self, data):
+        L, excess = self.sizes[-1], data.by_width.mean("run")
+        found = dict(zip(PIECES, data.pieces.sel(L=L).mean("run"), strict=True))
+        best = self.strength * np.array(FACTORS)[data.by_penalty.mean("run").values.argmin(1)]
+        penalties = dict(zip(data.by_penalty.labels("L"), best, strict=True))
         return {
-            "the three pieces add up to the excess risk, to 1e-10": below(
-                np.abs(data["pieces"].sum(-1) - total).max(), 1e-10
-            ),
-            "approximation error over λ|f| at most 1 at every L": below(
-                (data["pieces"][..., 0] / allowed[None]).max(), 1.0
-            ),
-            "oracle inequality on every sample: left over right at most 1": below(
-                (data["left"] / data["right"]).max(), 1.0
-            ),
-            "the empirical minimiser: excess risk in L, upper end of the slope's band below −0.4": below(
-                slope(self.sizes, convex, centre="mean").high, -0.4
-            ),
-            "√L neurons: excess risk in L, upper end of the slope's band below −0.4": below(
-                slope(self.sizes, total, centre="mean").high, -0.4
-            ),
-            "√L neurons: mean excess risk at every L below twice that of the empirical minimiser": below(
-                (total.mean(0) / convex.mean(0)).max(), 2.0
-            ),
-            "√L neurons: objective above its minimum by less than √L draws cost, mean at every L": below(
-                (data["gap"].mean(0) / data["draws"].mean(0)).max(), 1.0
-            ),
-            f"width at L = {self.middle()}: excess risk at √L neurons below 1.5 of that at {self.widths[-1]}": below(
-                self._at_root(data), 1.5
-            ),
-            "penalty: λ = c L^{-1/2} costs less than a penalty 16 times smaller or larger, at both L": above(
-                (np.minimum(u_shape[:, 0], u_shape[:, -1]) / u_shape[:, here]).min(), 1.0
-            ),
+            **{f"{piece} error at L = {L}": error for piece, error in found.items()},
+            f"excess risk at L = {L}": data.total.sel(L=L).mean(),
+            "largest norm of an empirical minimiser": data.norm.max(),
+            **{f"best penalty times √L at L = {size}": penalty for size, penalty in penalties.items()},
+            f"excess risk at {self.widths[0]} neurons over that at {self.widths[-1]}": excess[0] / excess[-1],
         }
 
-    def figures(self, data):
-        convex, total = self.convex(data), data["total"]
-        best = self.strength * np.array(FACTORS)[data["penalty"].mean(1).argmin(1)]
-        numbers = {f"{name} error at L = {self.sizes[-1]}": data["pieces"][:, -1, i].mean() for i, name in _numbered()}
-        return numbers | {
-            f"excess risk at L = {self.sizes[-1]}": total[:, -1].mean(),
-            "slope of the empirical minimiser": slope(self.sizes, convex, centre="mean").value,
-            "slope of √L neurons": slope(self.sizes, total, centre="mean").value,
-            "largest norm of an empirical minimiser": data["norm"].max(),
-            **{f"best penalty times √L at L = {L}": one for L, one in zip(self._two(), best, strict=True)},
-            f"excess risk at {self.widths[0]} neurons over that at {self.widths[-1]}": (
-                data["width/excess"][:, 0].mean() / data["width/excess"][:, -1].mean()
-            ),
-        }
+    @panel(
+        "Three errors, one sum",
+        "Left: a truth of four ReLU neurons on the circle, noisy samples, the convex minimiser of the penalised risk, "
+        "and √L trained neurons. Right: the excess risk and its three pieces (optimisation without its sign), with "
+        "λ = {strength}/√L and √L neurons: it falls faster than 1/√L.",
+        columns=2,
+        size=(10.2, 4.0),
+        width_ratios=(1.25, 1),
+    )
+    def three_errors(self, axes, data):
+        left, right = axes
+        dots, curves = data.dots.sel(L=self.middle).values, data.curves.sel(L=self.middle)
+        left.plot(*dots.T, ".", color=style.MUTED, markersize=3, alpha=0.5, label=f"{self.middle} samples")
+        words = ("truth", "empirical minimiser", f"{self.neurons(self.middle)} neurons, trained")
+        paints = (style.INK, style.colour("vanilla"), style.colour("EA"))
+        for order, (_, curve) in enumerate(curves.each("law")):
+            look = {"color": paints[order], "linestyle": (0, (4, 2)) if order == 2 else "-", "label": words[order]}
+            left.plot(curve.labels("turn"), curve, **look)
+        left.set(xlabel="angle of the input", ylabel="output", ylim=(None, 1.5 * np.nanmax(dots[:, 1])))
+        left.set_xticks([-np.pi, 0, np.pi], ["−π", "0", "π"])
+        left.legend(loc="upper left", ncols=2)
+        pieces, total = np.abs(data.pieces.mean("run").values), data.total.mean("run")
+        style.slopes(right, self.sizes, dict(zip(PIECES, pieces.T, strict=True)), fits={})
+        right.plot(self.sizes, total, color=style.INK, linewidth=2.4, label="excess risk")
+        style.reference(right, self.sizes, -0.5, total, side="above", label="slope −1/2")
+        right.set(xlabel="samples L", ylabel="mean error", ylim=(pieces.min() / 30, None))
+        right.legend(loc="lower left")
 
-    def panels(self, data):
-        return [self._split_panel(data), self._choice_panel(data)]
-
-    def _split_panel(self, data):
-        def draw(figure):
-            from haarflow.runs.style import INK, MUTED, colour, reference, slopes
-
-            left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
-            left.plot(*data["dots"].T, ".", color=MUTED, markersize=3, alpha=0.5, label=f"{self.middle()} samples")
-            truth, best, network = data["curves"].T
-            left.plot(data["turns"], truth, color=INK, label="truth")
-            left.plot(data["turns"], best, color=colour("vanilla"), label="empirical minimiser")
-            words = f"{self.neurons(self.middle())} neurons, trained"
-            left.plot(data["turns"], network, color=colour("EA"), linestyle=(0, (4, 2)), label=words)
-            left.set(xlabel="angle of the input", ylabel="output", ylim=(None, 1.5 * data["dots"][:, 1].max()))
-            left.set_xticks([-np.pi, 0, np.pi], ["−π", "0", "π"])
-            left.legend(loc="upper left", ncols=2)
-            series = {name: np.abs(data["pieces"][..., i].mean(0)) for i, name in _numbered()}
-            slopes(right, self.sizes, series, fits={})
-            right.plot(self.sizes, data["total"].mean(0), color=INK, linewidth=2.4, label="excess risk")
-            reference(right, self.sizes, -0.5, float(data["total"].mean(0)[0] * 1.5), label="slope −1/2")
-            lowest = min(row.min() for row in series.values())
-            right.set(xlabel="samples L", ylabel="mean error", ylim=(lowest / 30, None))
-            right.legend(loc="lower left")
-
-        caption = (
-            "Left: a truth of four ReLU neurons on the circle, noisy samples, the convex minimiser of the penalised "
-            "risk, and √L trained neurons. Right: the excess risk and its three pieces (optimisation without its "
-            f"sign), with λ = {self.strength:g}/√L and √L neurons: it falls faster than 1/√L."
-        )
-        return Panel("Three errors, one sum", caption, draw, size=(10.2, 4.0))
-
-    def _choice_panel(self, data):
-        def draw(figure):
-            from haarflow.runs.style import DASHED, INK, MUTED, colour, slopes
-
-            left, right = figure.subplots(1, 2)
-            widths = np.array(self.widths)
-            gap = data["width/gap"].mean(0)
-            objective = {"excess risk": data["width/excess"].mean(0), "objective above its minimum": gap}
-            above_zero = {n: np.where(np.minimum.accumulate(row) > 0, row, np.nan) for n, row in objective.items()}
-            slopes(left, widths, above_zero, fits={})
-            bound = data["width/one draw"].mean() / widths
-            left.plot(widths, bound, linestyle=DASHED, color=MUTED, label="what n draws cost")
-            left.axhline(data["width/convex"].mean(), color=INK, linewidth=1, label="empirical minimiser")
-            left.axvline(np.sqrt(self.middle()), color=MUTED, linewidth=1, linestyle=":")
-            left.set(xlabel=f"neurons n  (dotted: √L, L = {self.middle()})", ylabel="mean error", ylim=(1e-7, None))
-            left.legend()
-            for order, (size, rows) in enumerate(zip(self._two(), data["penalty"], strict=True)):
-                right.plot(
-                    self.strength * np.array(FACTORS), rows.mean(0), "o-", color=colour("", order), label=f"L = {size}"
-                )
-            right.axvline(self.strength, color=MUTED, linewidth=1, linestyle=":")
-            right.set(xscale="log", yscale="log", xlabel=r"$\lambda\,\sqrt{L}$", ylabel="mean excess risk")
-            right.legend()
-
-        caption = (
-            "Left: beyond √L neurons, more of them hardly help; the objective lies below what n independent draws "
-            "from the minimiser cost (dashed), and wide networks, free of the grid, go below its minimum. Right: too "
-            "small a penalty learns the noise, too large a one learns nothing; the best λ is a multiple of 1/√L, near "
-            f"{self.strength:g} (dotted) at both sizes."
-        )
-        return Panel("How many neurons, how much penalty", caption, draw, size=(10.2, 3.9))
+    @panel(
+        "How many neurons, how much penalty",
+        "Left: beyond √L neurons, more of them hardly help; the objective lies below what n independent draws from the "
+        "minimiser cost (dashed), and wide networks, free of the grid, go below its minimum. Right: too small a "
+        "penalty learns the noise, too large a one learns nothing; the best λ is a multiple of 1/√L, near {strength} "
+        "(dotted) at both sizes.",
+        columns=2,
+        size=(10.2, 3.9),
+    )
+    def choices(self, axes, data):
+        left, right = axes
+        rows = {"excess risk": data.by_width, "objective above its minimum": data.gap_by_width}
+        means = {name: array.mean("run").values for name, array in rows.items()}
+        shown = {name: np.where(np.minimum.accumulate(row) > 0, row, np.nan) for name, row in means.items()}
+        style.slopes(left, self.widths, shown, fits={})
+        draws = data.one_draw.mean() / np.array(self.widths)
+        left.plot(self.widths, draws, linestyle=style.DASHED, color=style.MUTED, label="what n draws cost")
+        left.axhline(data.convex.mean(), color=style.INK, linewidth=5, alpha=0.25, label="empirical minimiser")
+        left.set(xlabel=f"neurons n  (dotted: √L, L = {self.middle})", ylabel="mean error", ylim=(1e-6, None))
+        left.legend()
+        for order, (L, rows) in enumerate(data.by_penalty.mean("run").each("L")):
+            look = {"color": style.colour(order), "marker": style.marker(order), "label": f"L = {L}"}
+            right.plot(self.strength * np.array(FACTORS), rows, **look)
+        right.set(xscale="log", yscale="log", xlabel=r"$\lambda\,\sqrt{L}$", ylabel="mean excess risk")
+        right.legend()
+        for axis, place in ((left, np.sqrt(self.middle)), (right, self.strength)):
+            axis.axvline(place, color=style.MUTED, linewidth=1, linestyle=":")
 
 
-def _root(size: int) -> int:
-    return int(np.ceil(np.sqrt(size)))
+def _root(L):
+    return int(np.ceil(np.sqrt(L)))
 
 
-def _numbered():
-    return list(enumerate(PIECES))
-
-
-def _objective(sample: Drawn, penalty: float):
+def _objective(sample, penalty):
     return Risk(UNIT, Sample(sample.xs, sample.ys)) + Penalty(penalty)
 
 
-def best_of(sample: Drawn, penalty: float) -> Cloud:
-    """The empirical minimiser: the best law on all directions and signs."""
-    return optimum(_objective(sample, penalty), ATOMS).cloud
-
-
-def _norm(cloud: Cloud) -> float:
-    """The total variation norm of a law of balanced neurons, `∫½|θ|² dmu`."""
-    return float(np.asarray(cloud.weights) @ np.sum(np.asarray(cloud.atoms) ** 2, axis=1) / 2)
-
-
-def _excess(cloud: Cloud) -> float:
-    return float(_half_distance(cloud, TRUTH))
-
-
-def _value(functional, cloud: Cloud) -> float:
-    return float(_jitted_value(functional, cloud))
-
-
-def _draws(sample: Drawn, best: Cloud, n: int) -> float:
-    """`(∫U(θ,θ) − ∬U)/2n`: what n draws from a minimiser cost, its neurons all brought to the size of its norm."""
-    shares = np.asarray(best.weights)[1:].reshape(2, DIRECTIONS) * RADIUS
-    neurons = np.maximum(sample.xs @ _ways(np.arange(DIRECTIONS)).T, 0)
-    alone = shares.sum() * np.mean(neurons**2 @ shares.sum(0))
-    return float(alone - np.mean((neurons @ (shares[0] - shares[1])) ** 2)) / (2 * n)
+def _example(sample, laws):
+    """The functions of some laws around the circle, and the sample beside them, for a picture."""
+    turns = np.linspace(-np.pi, np.pi, 361)
+    circle = np.sqrt(2) * np.stack([np.cos(turns), np.sin(turns)], axis=1)
+    curves = np.concatenate([network(UNIT, law, circle) for law in laws], axis=1)
+    dots = np.column_stack([np.arctan2(sample.xs[:, 1], sample.xs[:, 0]), sample.ys[:, 0]])
+    return {"curves": named(curves, "turn", "law", turn=turns, law=LAWS), "dots": named(dots, "sample", "axis")}
 
 
 @eqx.filter_jit
-def _said(cloud: Cloud, xs):
-    return (cloud.weights @ UNIT.batched(cloud.atoms, jnp.asarray(xs))[:, 0])[:, None]
-
-
-@eqx.filter_jit
-def _half_distance(cloud: Cloud, other: Cloud):
-    return relu_distance(cloud, other) / 2
-
-
-@eqx.filter_jit
-def _jitted_value(functional, cloud: Cloud):
+def _value(functional, cloud):
     return functional(cloud)
+
+
+def _excess(cloud):
+    return _value(ReluRisk(TRUTH), cloud)

@@ -11,6 +11,7 @@ from scipy.stats import wishart
 from haarflow.dynamics import oracles
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
+from haarflow.dynamics.fluctuations import quadratic_monte_carlo
 from haarflow.dynamics.schemes import Euler
 from haarflow.learning.data import Stream
 from haarflow.learning.risks import Risk
@@ -118,7 +119,7 @@ class Propagation(Experiment):
         return {
             "by_width": named(np.array(distances), "M", "run", "measure", M=self.widths, measure=BY_WIDTH),
             "squares": named(np.array(squares), "M", "run", "time", M=self.widths, time=times),
-            "level": named(oracles.quadratic_monte_carlo(law), "time", time=times),
+            "level": named(quadratic_monte_carlo(law), "time", time=times),
             "corners": named(np.array(corners), "cloud", "particle", "theta", cloud=("drawn", "flowed", "sampled")),
             "way": named(ways[-1], "row", "column"),
         }
