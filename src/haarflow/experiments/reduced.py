@@ -13,7 +13,7 @@ from haarflow.dynamics.domains import restrict
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.grids import Grid, fokker_planck
-from haarflow.dynamics.limits import Pairwise
+from haarflow.dynamics.pairwise import Pairwise
 from haarflow.dynamics.reduced import best_norm, radial_risk, reduced_risk, reduced_start
 from haarflow.dynamics.schemes import Adaptive, Euler, Heun
 from haarflow.experiments import _reduced as panels

@@ -151,7 +151,8 @@ def check_laws(member: Any) -> Findings:
     kinds = tuple(book())
     if isinstance(member, type) and issubclass(member, kinds):
         with jax.enable_x64(True):
-            classes = concrete(member, shipped=False) if inspect.isabstract(member) or member in kinds else [member]
+            wide = inspect.isabstract(member) or member in kinds
+            classes = [cls for cls in concrete(member, shipped=False) if cls not in kinds] if wide else [member]
             return Findings(one for cls in classes for one in findings(cls))
     first = member[0] if isinstance(member, tuple) and member else member
     if not isinstance(first, kinds):

@@ -99,7 +99,7 @@ def draws_have_the_moments_of_haar(group):
 
 def _moment(g: np.ndarray, power: int) -> np.ndarray:
     """The sum over draws of the Kronecker power."""
-    n, d = g.shape[:2]
+    d = g.shape[1]
     if power == 1:
         return g.sum(axis=0)
     two = np.einsum("nij,nkl->nikjl", g, g, optimize=True)
@@ -156,7 +156,7 @@ def probes_belong_to_the_group(group):
 def every_group_knows_its_elements_from_others(group):
     """How many draws, in both precisions, are taken for strangers, and how many strangers for elements."""
     drawn = np.asarray(group.haar(7, 5))
-    wrong = sum(not _is_element(group, g) + _is_element(group, g.astype(np.float32)) == 2 for g in drawn)
+    wrong = sum(not _is_element(group, g.astype(kind)) for g in drawn for kind in (np.float64, np.float32))
     return wrong + sum(_is_element(group, other) for g in drawn for other in _strangers(group, g))
 
 
@@ -180,11 +180,12 @@ def products_and_lengths_are_kept(rep):
     """M_gh = M_g M_h, the identity is the identity, and every matrix is orthogonal, in float64."""
     probes, one = rep.group.probes(), np.eye(rep.dim)
     tables = [rep(g) for g in probes]
+    both = [*zip(probes, tables, strict=True)]
     require(all(isinstance(m, np.ndarray) and m.dtype == np.float64 for m in tables), "a matrix is not in float64.")
     require(all(m.shape == (rep.dim, rep.dim) for m in tables), f"a matrix is not {rep.dim} × {rep.dim}.")
     gaps = [_gap(tables[0], one), *(_gap(m.T @ m, one) for m in tables)]
-    gaps += [_gap(rep(g.T), m.T) for g, m in zip(probes, tables, strict=True)]
-    gaps += [_gap(rep(g @ h), a @ b) for g, a in zip(probes, tables, strict=True) for h, b in zip(probes, tables)]
+    gaps += [_gap(rep(g.T), m.T) for g, m in both]
+    gaps += [_gap(rep(g @ h), a @ b) for g, a in both for h, b in both]
     return max(gaps)
 
 

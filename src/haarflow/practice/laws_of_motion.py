@@ -247,7 +247,8 @@ def the_error_falls_with_the_order_of_the_scheme(scheme):
 def restricted_clouds_stay_on_their_subspace(scheme):
     """With noise on top, on a plane askew to the axes, from a start off it: nothing across, and it moves along."""
     field, clouds = (_field(), weighted_cloud()) if _alone(scheme) else (Apart.examples()[0], _small_players())
-    begun, end = _walked(Langevin(scheme, 0.1), restrict(field, Subspace(ByMatrix(jnp.asarray(ASKEW)))), clouds, 10, 0.3)
+    held = restrict(field, Subspace(ByMatrix(jnp.asarray(ASKEW))))
+    begun, end = _walked(Langevin(scheme, 0.1), held, clouds, 10, 0.3)
     moved = jax.tree.leaves(map_clouds(lambda a, b: jnp.abs(b.atoms - a.atoms).max(), begun, end))
     require(min(map(float, moved)) > 0.1, "no particle moves.")
     across = np.eye(4) - ASKEW
