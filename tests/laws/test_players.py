@@ -32,7 +32,6 @@ def weighted(n, p, seed):
     return Cloud(jax.random.normal(keys[0], (n, p)) / 2, jax.nn.softmax(jax.random.normal(keys[1], (n,))))
 
 
-FOUR = {"x": weighted(5, 4, 1), "y": weighted(7, 4, 2)}
 PAIR = {"x": weighted(5, 2, 3), "y": weighted(4, 3, 4)}
 
 

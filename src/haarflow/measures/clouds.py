@@ -121,7 +121,8 @@ class Cloud(eqx.Module):
         A cloud in R^1 or R^2 is seen as it is (on an axis with projection="3d", one in R^3 too), others along the
         principal directions. With a representation on R^p, or its projector, the last axis is the widest direction
         across the fixed space E^G and the others lie in it, so that E^G is a line or a plane: `cloud.draw(plt.gca(),
-        unit.action(on_x, on_y))`. What else matplotlib's scatter takes, such as color or label, may be given.
+        unit.action(on_x, on_y))`. Labels say the share of ∫|z|² dmu in each direction. What else matplotlib's scatter
+        takes, such as color or label, may be given.
         """
         if self.atoms.ndim != 2:
             raise Refusal(

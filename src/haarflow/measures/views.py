@@ -9,7 +9,7 @@ from haarflow.errors import Refusal
 from haarflow.values import said
 
 AREA = 18.0  # of the marker of an atom of average weight, in points squared
-LARGEST = 40.0  # times that: a single heavy atom does not hide the others
+LEAST, LARGEST = 0.1, 40.0  # times that: the lightest are seen, and the heaviest hide no others
 
 
 class View(NamedTuple):
@@ -32,11 +32,11 @@ def view(atoms: np.ndarray, weights: np.ndarray, fixed: np.ndarray | None, count
         return View(atoms, [f"coordinate {i + 1}" for i in range(p)], None)
     if fixed is None:
         shown, shares = _principal(atoms, weights, total)
-        return View(_padded(shown, count), [_called("principal", i, shares) for i in range(count)], None)
+        return View(_padded(shown, count), [_called("principal direction", i, shares) for i in range(count)], None)
     (inside, near), (outside, far) = (_principal(part, weights, total) for part in (fixed, atoms - fixed))
     first = min(inside.shape[1], count - 1)
-    names = [_called("along E^G:", i, near) for i in range(first)]
-    names += [_called("across E^G:", i, far) for i in range(count - first)]
+    names = [_called("along E^G", i, near) for i in range(first)]
+    names += [_called("across E^G", i, far) for i in range(count - first)]
     return View(np.hstack([inside[:, :first], _padded(outside, count - first)]), names, first)
 
 
@@ -55,7 +55,7 @@ def _padded(shown: np.ndarray, count: int) -> np.ndarray:
 
 def _called(name: str, place: int, shares: np.ndarray) -> str:
     share = shares[place] if place < len(shares) else 0.0
-    return f"{name} direction {place + 1} ({share:.0%} of |z|²)"
+    return f"{name} {place + 1} ({share:.0%})"
 
 
 def draw(axis: Any, atoms: np.ndarray, weights: np.ndarray, fixed: np.ndarray | None, options: dict) -> Any:
@@ -67,10 +67,12 @@ def draw(axis: Any, atoms: np.ndarray, weights: np.ndarray, fixed: np.ndarray | 
     if seen.shown.shape[1] == 1 and count == 2:
         return _stems(axis, seen, weights, options)
     shown = _padded(seen.shown, count)
-    areas = AREA * np.clip(len(weights) * weights, 0.02, LARGEST)
+    areas = AREA * np.clip(len(weights) * weights, LEAST, LARGEST)
     axis.scatter(*shown.T, **{"s": areas, "alpha": 0.7, "linewidths": 0, "zorder": 3, **options})
     if seen.along is not None:
         _fixed_space(axis, seen.along, 1.1 * np.abs(shown).max(axis=0))
+    if count == 2 and np.ptp(shown[:, 1]) < 1e-6 * np.ptp(shown[:, 0]):
+        axis.set_ylim(*(np.array([-0.5, 0.5]) * np.ptp(shown[:, 0])))  # flat, and not the rounding blown up
     for letter, name in zip("xyz", seen.names, strict=False):
         getattr(axis, f"set_{letter}label")(name)
     return axis

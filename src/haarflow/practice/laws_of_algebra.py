@@ -45,7 +45,7 @@ def generators_are_orthogonal_and_the_lie_algebra_is_skew(group):
     return max(_gap(gram, np.broadcast_to(np.eye(group.dim), gram.shape)), _gap(lie, -np.swapaxes(lie, 1, 2)))
 
 
-@law(Finite, 0)
+@law(Finite, 0.0)
 def elements_make_a_group_with_the_identity_first(group):
     """The number of products and inverses that are not among the elements, or are there twice."""
     if group.order > LISTED:
@@ -58,7 +58,7 @@ def elements_make_a_group_with_the_identity_first(group):
     return twice + missing + np.sum(match(elements, np.swapaxes(elements, 1, 2)) < 0)
 
 
-@law(Finite, 0)
+@law(Finite, 0.0)
 def generators_make_all_the_elements(group):
     """The number of elements that no word in the generators reaches."""
     if group.order > LISTED:
@@ -109,7 +109,7 @@ def _moment(g: np.ndarray, power: int) -> np.ndarray:
     return three.reshape(d**3, d**3)
 
 
-@law(Finite, 6)
+@law(Finite, 6.0)
 def draws_are_uniform_on_the_elements(group):
     """The number of zeros of the p-value of chi-square over the elements: six, at a fixed key, raise an alarm."""
     import scipy.stats
@@ -134,7 +134,7 @@ def classes_integrate_the_moments_of_the_trace(group):
     return max(abs(np.sum(weights) - 1), *gaps)
 
 
-@law(Group, 0)
+@law(Group, 0.0)
 def groups_are_constants(group):
     """One that is made again is equal, with an equal hash, and a compiled program sees no arrays in it."""
     again = jax.tree.unflatten(jax.tree.structure(group), [])
@@ -152,7 +152,7 @@ def probes_belong_to_the_group(group):
     return _gap(gram, np.broadcast_to(np.eye(group.dim), gram.shape))
 
 
-@law(Group, 0)
+@law(Group, 0.0)
 def every_group_knows_its_elements_from_others(group):
     """How many draws, in both precisions, are taken for strangers, and how many strangers for elements."""
     drawn = np.asarray(group.haar(7, 5))
@@ -247,7 +247,7 @@ def the_projector_is_the_haar_average(rep):
     return max(gaps)
 
 
-@law(Rep, 0)
+@law(Rep, 0.0)
 def the_character_formula_gives_the_dimension(rep):
     """The mean of the character is the dimension of the fixed space, where the group says what its classes are."""
     try:
@@ -256,7 +256,7 @@ def the_character_formula_gives_the_dimension(rep):
         return None
 
 
-@law(Rep, 0)
+@law(Rep, 0.0)
 def representations_are_constants(rep):
     """One that is made again is equal, with an equal hash, and a compiled program sees no arrays in it."""
     again = jax.tree.map(lambda leaf: leaf, rep)

@@ -80,7 +80,7 @@ def a_square_is_a_square(loss, ys):
     return off(costs, loss.square * squares)
 
 
-@law(Loss, 0)
+@law(Loss, 0.0)
 def labels_of_an_example_are_those_of_the_loss(loss, ys):
     """It takes them as they are, prefers them to others, and refuses labels of another form than it names."""
     ys = jnp.asarray(ys)

@@ -105,7 +105,7 @@ def moved_clouds_answer_moved_inputs(model, on_x, on_y):
     return max(off(found, here @ on_y(g).T) for found, g in zip(there, elements, strict=True))
 
 
-@law(Network, 0)
+@law(Network, 0.0)
 def a_linear_network_is_the_mean_of_its_particles_and_says_so(model, on_x, on_y):
     """One that claims to be `linear` is the mean of what its particles say, to 1e-13; another is not, by 1e-3."""
     mu, xs = _drawn(model)

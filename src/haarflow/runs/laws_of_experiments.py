@@ -5,7 +5,7 @@ from haarflow.runs.design import parts
 from haarflow.runs.experiment import Experiment
 
 
-@law(Experiment, 0)
+@law(Experiment, 0.0)
 def an_experiment_says_its_claim_and_its_source(experiment):
     """The first paragraph of the docstring is the claim, and one that begins with 'Source:' says where it is from."""
     words = experiment.words()
@@ -14,7 +14,7 @@ def an_experiment_says_its_claim_and_its_source(experiment):
     return 0
 
 
-@law(Experiment, 0)
+@law(Experiment, 0.0)
 def every_size_is_made_of_parts(experiment):
     """The tour, the quick and the full size each have a design whose parts have names of their own."""
     kind = type(experiment)
@@ -23,7 +23,7 @@ def every_size_is_made_of_parts(experiment):
     return 0
 
 
-@law(Experiment, 0)
+@law(Experiment, 0.0)
 def settings_come_back_from_a_record(experiment):
     """The settings written to JSON and read again are the same settings, with every declared fault too."""
     kind = type(experiment)
@@ -33,7 +33,7 @@ def settings_come_back_from_a_record(experiment):
     return 0
 
 
-@law(Experiment, 0)
+@law(Experiment, 0.0)
 def the_cost_is_a_positive_number_of_seconds(experiment):
     """The class constant `seconds`, on which estimates of what a run costs rest."""
     require(experiment.seconds > 0, f"`seconds` is {experiment.seconds}.")

@@ -5,6 +5,7 @@ import inspect
 import entries_algebra
 import entries_dynamics
 import entries_flow
+import entries_laws
 import entries_learning
 import entries_measures
 import entries_models
@@ -21,6 +22,7 @@ ROOMS: dict[str, list[Entry]] = {
     "flow": entries_flow.ENTRIES,
     "dynamics": entries_dynamics.ENTRIES,
     "practice": entries_practice.ENTRIES,
+    "laws": entries_laws.ENTRIES,
 }
 
 ENTRIES = [entry for entries in ROOMS.values() for entry in entries]
@@ -33,6 +35,7 @@ RECORDS = {
     "Optimum",
     "Bounds",
     "Discovery",
+    "Findings",
     "Sharing",
     "SignedPermutation",
     "Diverged",
