@@ -35,7 +35,7 @@ SWAP = hf.natural_rep(hf.Cyclic(2))
 class Turn(hf.extend.Group):
     """SO(2) with a choice of faults."""
 
-    fault: str = ""
+    fault: str = eqx.field(default="", static=True)
 
     dim = 2
 
@@ -67,7 +67,7 @@ class Turn(hf.extend.Group):
 class Klein(Finite):
     """The diagonal signs of the plane, with a choice of faults."""
 
-    fault: str = ""
+    fault: str = eqx.field(default="", static=True)
 
     dim, order = 2, 4
 
@@ -92,10 +92,16 @@ class Klein(Finite):
         return [cls()]
 
 
+class Loose(Turn):
+    """The same with a field that compiled programs would see."""
+
+    angle: float = 1.0
+
+
 class Bent(TrivialRep):
     """The trivial representation on R^k, with one method bent."""
 
-    fault: str = ""
+    fault: str = eqx.field(default="", static=True)
 
     def __call__(self, g):
         return super().__call__(g) * (2.0 if self.fault == "twice" else 1.0)
@@ -109,8 +115,17 @@ class Bent(TrivialRep):
     def derivative(self, a):
         return super().derivative(a) + (self.fault == "derivative") * np.eye(self.dim)
 
+    def fixed_basis(self):
+        return super().fixed_basis()[:, (self.fault == "basis") :]
+
     def fixed_projector(self):
         return super().fixed_projector() * (0.5 if self.fault == "projector" else 1.0)
+
+
+class LooseRep(TrivialRep):
+    """A representation with a field that compiled programs would see."""
+
+    size: float = 1.0
 
 
 class Kink(hf.Unit):
@@ -333,13 +348,13 @@ class Claimed(Stride):
     order = 2
 
 
-class Stuck(Stride):
-    """A scheme that goes nowhere."""
+class Lost(Stride):
+    """A scheme whose particles end at no number."""
 
     order = None
 
     def step(self, key, field, clouds, state, dt):
-        return clouds, state
+        return map_clouds(lambda cloud: hf.Cloud(cloud.atoms * jnp.nan, cloud.weights), clouds), state
 
 
 def on_swap(member):
@@ -355,6 +370,7 @@ FAULTS = {
     "draws have the moments of haar": [Turn("half the circle"), Klein("never the last")],
     "draws are uniform on the elements": [Klein("never the last")],
     "classes integrate the moments of the trace": [Turn("classes twice")],
+    "groups are constants": [Loose()],
     "probes belong to the group": [Klein("other probes")],
     "every group knows its elements from others": [Turn("takes everything")],
     "products and lengths are kept": [Bent(hf.Cyclic(2), 2, "twice")],
@@ -363,7 +379,8 @@ FAULTS = {
     "the derivative exponentiates to the representation": [Bent(hf.SpecialOrthogonal(2), 2, "derivative")],
     "signs and characters are those of the matrix": [Bent(hf.Cyclic(2), 2, "character")],
     "the projector is the haar average": [Bent(hf.Cyclic(2), 2, "projector")],
-    "the character formula gives the dimension": [Bent(hf.Cyclic(2), 2, "character")],
+    "the character formula gives the dimension": [Bent(hf.Cyclic(2), 2, "basis")],
+    "representations are constants": [LooseRep(hf.Cyclic(2), 2)],
     "batched is the formula at every particle and input": [on_swap(Kink("batched"))],
     "the weighted sum is linear in the weights": [on_swap(Kink("weights"))],
     "the pullback is the derivative of the weighted sum": [on_swap(Kink("gradient"))],
@@ -389,12 +406,10 @@ FAULTS = {
     "weights stay a law even for a huge step": [Stride("loses mass")],
     "a small step follows the field": [Stride("twice as far")],
     "the error falls with the order of the scheme": [Claimed()],
-    "restricted clouds stay on their subspace": [Stuck()],
+    "restricted clouds stay on their subspace": [Lost()],
     "players who do not see each other move as if alone": [Stride("sees the other")],
 }
 UNBROKEN = {  # laws of what the base class decides, or that another law stands for
-    "groups are constants",
-    "representations are constants",
     "the variation of a risk is the derivative",
 }
 LAWS = {law.name: law for laws in book().values() for law in laws if law.kind.__name__ != "Experiment"}

@@ -1,4 +1,4 @@
-"""What people call: the four schemes side by side, checks of a unit under a group, the laws of every kind, and the symmetry in data."""
+"""What people call: the four schemes side by side, checks of units and of the laws, and the symmetry in data."""
 
 from haarflow.practice.compare import four_schemes as four_schemes
 from haarflow.practice.discover import Discovery as Discovery

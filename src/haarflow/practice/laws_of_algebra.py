@@ -137,8 +137,14 @@ def classes_integrate_the_moments_of_the_trace(group):
 @law(Group, 0.0)
 def groups_are_constants(group):
     """One that is made again is equal, with an equal hash, and a compiled program sees no arrays in it."""
-    again = jax.tree.unflatten(jax.tree.structure(group), [])
-    return float(again != group) + float(hash(again) != hash(group)) + len(jax.tree.leaves(group))
+    return _unlike_a_constant(group)
+
+
+def _unlike_a_constant(thing: Group | Rep) -> float:
+    leaves = len(jax.tree.leaves(thing))
+    require(not leaves, f"{leaves} of its fields are seen by compiled programs. Write `eqx.field(static=True)`.")
+    again = jax.tree.unflatten(jax.tree.structure(thing), [])
+    return float(again != thing) + float(hash(again) != hash(thing))
 
 
 @law(Group, 1e-12)
@@ -259,5 +265,4 @@ def the_character_formula_gives_the_dimension(rep):
 @law(Rep, 0.0)
 def representations_are_constants(rep):
     """One that is made again is equal, with an equal hash, and a compiled program sees no arrays in it."""
-    again = jax.tree.map(lambda leaf: leaf, rep)
-    return float(again != rep) + float(hash(again) != hash(rep)) + len(jax.tree.leaves(rep))
+    return _unlike_a_constant(rep)
