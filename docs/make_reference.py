@@ -93,11 +93,12 @@ def members_page(path: str | Path) -> str:
 
 
 def kinds(thing) -> str:
-    """Of a kind, the members that the library has; of anything else, nothing."""
+    """Of a kind, the members among the public names; of anything else, nothing."""
     if not inspect.isclass(thing) or thing not in book():
         return ""
-    names = [f"`{cls.__name__}`" for cls in concrete(thing)]
-    return f"\n\nMembers: {', '.join(dict.fromkeys(names))}. What is asked of them: `haarflow laws`."
+    known = {cls: address for address, cls in public().items() if inspect.isclass(cls)}
+    names = [f"`hf.{known[cls]}`" for cls in concrete(thing) if cls in known]
+    return f"\n\nMembers: {', '.join(names)}. What is asked of them: `haarflow laws`." if names else ""
 
 
 def section(address: str, thing, call: str) -> str:
