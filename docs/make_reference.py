@@ -1,6 +1,7 @@
 """Write the reference: every public name with its signature, its sentences and a call that runs.
 
     python docs/make_reference.py            # writes docs/reference.md
+    python docs/make_reference.py mine.py    # prints the same page about the members that a file of your own defines
 
 The calls are those of the table that the tests bend (tests/faults/storm), with what is optional left out.
 """
@@ -11,6 +12,9 @@ from importlib import import_module
 from pathlib import Path
 
 from haarflow.contents import addresses, public, topics
+from haarflow.members import concrete
+from haarflow.practice.laws import book
+from haarflow.runs.outside import members_of
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests" / "faults" / "storm"))
@@ -56,8 +60,11 @@ import haarflow as hf
 
 
 def main() -> None:
-    """Write the page."""
-    (HERE / "reference.md").write_text(page())
+    """Write the page; or print that of the files that are named."""
+    if not sys.argv[1:]:
+        (HERE / "reference.md").write_text(page())
+    for path in sys.argv[1:]:
+        print(members_page(path))
 
 
 def page() -> str:
@@ -76,17 +83,38 @@ def page() -> str:
     return "\n".join(parts)
 
 
+def members_page(path: str | Path) -> str:
+    """The page of a file of your own: every member that it defines, its kind, its signature and what it says."""
+    parts = [f"# {Path(path).stem}\n"]
+    for member in members_of(path):
+        words = inspect.Signature([_plain(p) for p in _arguments(member.cls)])
+        parts.append(f"## `{member.name}{words}`\n\n{member.kind}. {_doc(member.cls)}\n")
+    return "\n".join(parts)
+
+
+def kinds(thing) -> str:
+    """Of a kind, the members among the public names; of anything else, nothing."""
+    if not inspect.isclass(thing) or thing not in book():
+        return ""
+    known = {cls: address for address, cls in public().items() if inspect.isclass(cls)}
+    names = [f"`hf.{known[cls]}`" for cls in concrete(thing) if cls in known]
+    return f"\n\nMembers: {', '.join(names)}. What is asked of them: `haarflow laws`." if names else ""
+
+
 def section(address: str, thing, call: str) -> str:
     """One name: its signature, what its docstring says, and its call."""
-    return f"### `{signature(address, thing)}`\n\n{_doc(thing)}\n\n```python\n{call}\n```\n"
+    return f"### `{signature(address, thing)}`\n\n{_doc(thing)}{kinds(thing)}\n\n```python\n{call}\n```\n"
 
 
 def signature(address: str, thing) -> str:
     """The name and its arguments with their defaults, without types."""
     if inspect.isclass(thing) and (inspect.isabstract(thing) or issubclass(thing, Exception)):
         return f"hf.{address}"
-    parameters = [p.replace(annotation=inspect.Parameter.empty) for p in inspect.signature(thing).parameters.values()]
-    return f"hf.{address}{inspect.Signature([_plain(p) for p in parameters])}"
+    return f"hf.{address}{inspect.Signature([_plain(p) for p in _arguments(thing)])}"
+
+
+def _arguments(thing) -> list[inspect.Parameter]:
+    return [p.replace(annotation=inspect.Parameter.empty) for p in inspect.signature(thing).parameters.values()]
 
 
 def _plain(parameter: inspect.Parameter) -> inspect.Parameter:

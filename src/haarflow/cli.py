@@ -1,4 +1,4 @@
-"""The command line: list, settings, run, reproduce, sweep, report, show, launch."""
+"""The command line: list, settings, run, reproduce, sweep, report, show, laws, launch."""
 
 import json
 import os
@@ -22,6 +22,7 @@ Where to start:
   haarflow reproduce --tour  the headline claims in a few minutes, and a report in results/report.html
   haarflow run NAME          one experiment, which of its claims hold, and its report
   haarflow settings NAME     what can be changed in an experiment, and what it costs
+  haarflow laws FILE         whether the groups, units, schemes, … of a file of your own keep the laws
   haarflow --help            every command; `haarflow run --help` has the options of one
 
 The documentation begins in docs/index.md; in Python, `import haarflow` and `dir(haarflow)`.
@@ -249,6 +250,30 @@ def report_(folder: Annotated[Path, typer.Argument(help="A folder of records.")]
     path, complaints = report.report(folder)
     _tell(complaints)
     typer.echo(f"Report: {path}")
+
+
+@app.command()
+def laws(
+    files: Annotated[list[Path] | None, typer.Argument(help="Python files of your own; they are imported.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Check what files of yours add to the library.
+
+    Every group, unit, loss, scheme, functional, field, payoff, … that they define is measured on its `examples()`: a
+    line for each, and the laws that it breaks. Without a file, the laws are listed.
+    """
+    from haarflow.runs import machine, outside
+
+    machine.prepare()
+    if not files:
+        typer.echo("\n".join(outside.law_lines()))
+        return
+    found = outside.checked(files)
+    if as_json:
+        typer.echo(outside.as_json(found))
+    else:
+        outside.print_findings(found)
+    raise typer.Exit(HOLDS if all(one.holds for laws in found.values() for one in laws) else FAILS)
 
 
 @app.command()

@@ -4,7 +4,6 @@ import gzip
 import sys
 import types
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,22 +12,11 @@ import pytest
 from haarflow.algebra.groups import Cyclic, Dihedral, Orthogonal
 from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.errors import Refusal
-from haarflow.learning.data import Data, Sample, Stream, Teacher
+from haarflow.learning.data import Sample, Stream, Teacher
 from haarflow.learning.readers import load
 from haarflow.learning.splits import folds, split
 from haarflow.learning.symmetry import augment, orbit_closure
 from haarflow.measures.clouds import uniform
-from haarflow.members import members
-
-
-@pytest.mark.parametrize("data", members(Data), ids=lambda data: type(data).__name__)
-def test_a_batch_is_a_function_of_its_key(data):
-    first, again = data.batch(jax.random.key(4)), data.batch(jax.random.key(4))
-    compiled = eqx.filter_jit(lambda law, key: law.batch(key))(data, jax.random.key(4))
-    for a, b, c in zip(first, again, compiled, strict=True):
-        np.testing.assert_array_equal(a, b)
-        np.testing.assert_allclose(a, c, rtol=1e-14)
-    assert len(first[0]) == len(first[1])
 
 
 def test_augmented_samples_are_images_of_the_plain_ones_under_the_same_key():

@@ -18,7 +18,7 @@ from haarflow.learning.splits import folds
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.invariance import si_rmd
 from haarflow.practice.discover import Discovery, angles, discover
-from haarflow.practice.escape import Held, Training, escape, excess, pull
+from haarflow.practice.escape import HeldOnSubspace, Training, escape, excess, pull
 
 KEY = jax.random.key(0)
 SETTING = trial("swap of two coordinates")._replace(particles=12, steps=60)
@@ -34,7 +34,7 @@ def at(field, cloud):
 def test_a_held_cloud_stays_and_remembers_the_whole_velocity():
     cloud = SETTING.start(KEY)
     double = uniform(jnp.concatenate([cloud.atoms, jnp.zeros_like(cloud.atoms)], axis=1))
-    tangent = at(Held(SETTING.field, jnp.asarray(published.PROJECTOR)), double).velocity
+    tangent = at(HeldOnSubspace(SETTING.field, jnp.asarray(published.PROJECTOR)), double).velocity
     plain = at(SETTING.field, cloud).velocity
     np.testing.assert_allclose(tangent[:, :4] + tangent[:, 4:], plain, atol=1e-15)
     np.testing.assert_allclose(tangent[:, :4] @ (np.eye(4) - published.PROJECTOR), 0, atol=1e-15)
@@ -45,7 +45,7 @@ def test_a_held_cloud_keeps_the_growth_of_its_field():
     cloud = SETTING.start(KEY)
     double = uniform(jnp.concatenate([cloud.atoms, jnp.zeros_like(cloud.atoms)], axis=1))
     field = Descend(SETTING.field.functional, growth=0.5)
-    held = at(Held(field, jnp.asarray(published.PROJECTOR)), double)
+    held = at(HeldOnSubspace(field, jnp.asarray(published.PROJECTOR)), double)
     np.testing.assert_allclose(held.growth, at(field, cloud).growth, atol=1e-15)
 
 

@@ -18,7 +18,7 @@ from haarflow.fast.switch import fast, plain
 from haarflow.members import members
 from haarflow.models.units import Dense, Unit
 
-FUSED = [unit for unit in members(Unit) if unit.fused() is not None]
+FUSED = [unit for unit, *_ in members(Unit) if unit.fused() is not None]
 
 
 @pytest.mark.parametrize("unit", FUSED, ids=str)

@@ -14,13 +14,12 @@ from haarflow.dynamics import checkpoints
 from haarflow.dynamics.domains import restrict
 from haarflow.dynamics.fields import Descend, Field, Tangent
 from haarflow.dynamics.flow import Diverged, flow
-from haarflow.dynamics.schemes import Each, Euler, Langevin, Optax, Scheme
+from haarflow.dynamics.schemes import Euler, Langevin, Optax
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample, Teacher
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.symmetry import augment
 from haarflow.measures.clouds import stack_clouds, uniform
-from haarflow.members import members
 
 KEY = jax.random.key(3)
 TEACHER = Teacher.examples()[0]
@@ -415,17 +414,7 @@ def test_a_field_that_answers_nonsense_is_named(answer, sentence):
         flow(Wrong(answer), Euler(), start(), key=KEY, dt=0.1, steps=1)
 
 
-ALONE = [scheme for scheme in members(Scheme) if not isinstance(scheme, Each)]  # Each is for players
 ASKEW = np.array([[0.36, 0.48, 0.0, 0.0], [0.48, 0.64, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5], [0.0, 0.0, 0.5, 0.5]])
-
-
-@pytest.mark.parametrize("scheme", ALONE, ids=lambda scheme: type(scheme).__name__)
-def test_every_scheme_keeps_a_restricted_cloud_on_its_subspace(scheme):
-    """Also Adam, free noise and fresh particles, on a subspace askew to the axes, from a start off it."""
-    field = restrict(Descend(Risk(TEACHER.unit, TEACHER) + Penalty(0.1), growth=0.5), ASKEW)
-    path = flow(field, Langevin(scheme, 0.1), start(), key=KEY, dt=0.3, steps=30)
-    np.testing.assert_allclose(path.cloud.atoms @ (np.eye(4) - ASKEW), 0, atol=1e-14)
-    assert float(jnp.abs(path.cloud.atoms - start().atoms).max()) > 0.1
 
 
 def test_through_the_start_what_lies_across_is_frozen():

@@ -1,4 +1,4 @@
-"""Every functional and every field: variations are derivatives, and the energy falls at the rate the theory says."""
+"""Functionals beside their laws (test_members.py): blocks, folded samples, sums, precision, and what is refused."""
 
 import contextlib
 from typing import Any
@@ -12,14 +12,13 @@ import pytest
 from haarflow.algebra.groups import Cyclic
 from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.dynamics.domains import restrict
-from haarflow.dynamics.fields import Descend, Field
+from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
-from haarflow.dynamics.schemes import Euler, advance
+from haarflow.dynamics.schemes import Euler
 from haarflow.errors import Refusal
 from haarflow.fast import tuning
 from haarflow.learning.data import Sample, Stream, Teacher
 from haarflow.learning.functionals import Functional, Penalty
-from haarflow.learning.losses import Loss
 from haarflow.learning.orbit_samples import fold
 from haarflow.learning.risks import Risk
 from haarflow.learning.symmetry import average, orbit_closure
@@ -38,24 +37,6 @@ def weighted_cloud(n=6, p=4, seed=5):
 
 def shown(member):
     return type(member).__name__
-
-
-@pytest.mark.parametrize("functional", members(Functional), ids=shown)
-def test_the_variation_is_the_derivative(functional):
-    cloud = weighted_cloud()
-    fast, slow = functional.variation(cloud), Functional.variation(functional, cloud)
-    np.testing.assert_allclose(fast.potential, slow.potential, rtol=1e-11, atol=1e-13)
-    np.testing.assert_allclose(fast.velocity, slow.velocity, rtol=1e-11, atol=1e-13)
-
-
-@pytest.mark.parametrize(("loss", "ys"), members(Loss), ids=shown)
-def test_the_variation_of_a_risk_is_the_derivative_for_every_loss(loss, ys):
-    xs = np.array([[0.3, -1.0], [0.5, 0.2], [2.0, 0.1]])
-    unit = Perceptron(2, ys.shape[1], "tanh")
-    risk, cloud = Risk(unit, Sample(xs, ys), loss), weighted_cloud(p=unit.dim)
-    fast, slow = risk.variation(cloud), Functional.variation(risk, cloud)
-    np.testing.assert_allclose(fast.potential, slow.potential, rtol=1e-11, atol=1e-13)
-    np.testing.assert_allclose(fast.velocity, slow.velocity, rtol=1e-11, atol=1e-13)
 
 
 def test_blocks_of_particles_change_nothing(monkeypatch):
@@ -95,36 +76,6 @@ def test_an_atom_without_mass_feels_the_potential_of_the_others():
     nearly = risk.variation(Cloud(guest, jnp.append(cloud.weights * (1 - 1e-9), 1e-9)))
     np.testing.assert_allclose(light.velocity[-1], nearly.velocity[-1], rtol=1e-6)
     assert float(jnp.abs(light.velocity[-1]).max()) > 1e-3
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize(("transport", "growth"), [(1.0, 0.0), (0.0, 1.7), (0.6, 1.7)])
-def test_the_energy_dissipates_at_the_stated_rate(seed, transport, growth):
-    """dE/dt = −transport ∫|∇Psi|² dmu − growth ∫(Psi − mean Psi)² dmu, by finite differences."""
-    energy = Risk.examples()[0] + Penalty(0.3)
-    cloud = weighted_cloud(seed=seed)
-    tangent = Descend(energy, transport=transport, growth=growth)(KEY, cloud)
-    h = jnp.asarray(1e-5)
-    measured = (energy(advance(cloud, tangent, h)) - energy(advance(cloud, tangent, -h))) / (2 * h)
-    potential, velocity = energy.variation(cloud)
-    centred = potential - cloud.weights @ potential
-    stated = -transport * cloud.weights @ (velocity**2).sum(1) - growth * cloud.weights @ centred**2
-    np.testing.assert_allclose(measured, stated, rtol=1e-6)
-
-
-@pytest.mark.parametrize("field", members(Field), ids=shown)
-def test_fields_conserve_mass(field):
-    """A field that refuses one cloud is one of players."""
-    try:
-        clouds, tangents = {"": weighted_cloud()}, {"": field(KEY, weighted_cloud())}
-    except Refusal:
-        clouds = {"x": weighted_cloud(), "y": weighted_cloud(n=3, seed=6)}
-        tangents = field(KEY, clouds)
-    assert set(tangents) == set(clouds)
-    for name, tangent in tangents.items():
-        assert tangent.velocity.shape == clouds[name].atoms.shape
-        if tangent.growth is not None:
-            assert abs(float(clouds[name].weights @ tangent.growth)) < 1e-14
 
 
 def test_a_restricted_field_stays_in_its_subspace():

@@ -1,76 +1,19 @@
-"""Every loss: its slope is its derivative, it is convex where it says so, and it takes the labels that it names."""
+"""Losses beside their laws (test_members.py): their names, closed forms, and functions that are losses."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Euler
-from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
-from haarflow.learning.labels import Labels
 from haarflow.learning.losses import Huber, Loss, PseudoHuber, by_name, named
 from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import uniform
-from haarflow.members import members
 from haarflow.models.units import Dense
 
-LOSSES = members(Loss)
 DRAW = np.random.default_rng(0)
-
-
-def shown(member):
-    return type(member).__name__ if isinstance(member, Loss) else ""
-
-
-def outputs(ys, count=6):
-    """Random outputs against every label, in rows (count · m, c), and the labels again and again."""
-    return 2 * np.random.default_rng(1).normal(size=(count * len(ys), ys.shape[1])), np.tile(ys, (count, 1))
-
-
-def finite_difference(loss, f, y, h=1e-6):
-    rows = h * np.eye(len(f))
-    return np.array([(loss(f + row, y) - loss(f - row, y)) / (2 * h) for row in rows])
-
-
-@pytest.mark.parametrize(("loss", "ys"), LOSSES, ids=shown)
-def test_the_slope_is_the_derivative(loss, ys):
-    fs, labels = outputs(ys, count=2)
-    found = jax.vmap(jax.grad(loss))(jnp.asarray(fs), jnp.asarray(labels))
-    known = [finite_difference(loss, f, y) for f, y in zip(fs, labels, strict=True)]
-    np.testing.assert_allclose(found, known, rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize(("loss", "ys"), LOSSES, ids=shown)
-def test_a_loss_that_claims_to_be_convex_lies_below_its_chords(loss, ys):
-    (one, labels), other = outputs(ys), 2 * DRAW.normal(size=(6 * len(ys), ys.shape[1]))
-    ends, middle = (
-        np.asarray(jax.vmap(loss)(jnp.asarray(fs), jnp.asarray(labels))) for fs in (one, (one + 3 * other) / 4)
-    )
-    chord = (ends + 3 * np.asarray(jax.vmap(loss)(jnp.asarray(other), jnp.asarray(labels)))) / 4
-    assert (middle <= chord + 1e-12).all() or not loss.convex
-
-
-@pytest.mark.parametrize(("loss", "ys"), LOSSES, ids=shown)
-def test_a_square_is_a_square(loss, ys):
-    fs, labels = outputs(ys)
-    squares = np.sum((fs - labels) ** 2, axis=1)
-    values = np.asarray(jax.vmap(loss)(jnp.asarray(fs), jnp.asarray(labels)))
-    assert (loss.square is not None) == bool(np.allclose(values / squares, (values / squares)[0]))
-    if loss.square is not None:
-        np.testing.assert_allclose(values, loss.square * squares, rtol=1e-13)
-
-
-@pytest.mark.parametrize(("loss", "ys"), LOSSES, ids=shown)
-def test_labels_of_an_example_are_those_of_the_loss(loss, ys):
-    ys = jnp.asarray(ys)
-    assert loss.fitting(Labels(ys), ys.shape[1]) is ys
-    assert (jax.vmap(loss)(ys, ys) < jax.vmap(loss)(-3 * ys, ys)).all()
-    if loss.labels != "reals":
-        with pytest.raises(Refusal, match=f"The loss {loss.called} takes"):
-            loss.fitting(Labels(ys + 0.7), ys.shape[1])
 
 
 def test_every_name_makes_its_loss_and_the_classes_of_users_are_found():

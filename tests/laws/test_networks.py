@@ -1,4 +1,4 @@
-"""Every network: its feedback is the derivative, its particles move with its inputs, and averages are equivariant."""
+"""Networks beside their laws (test_members.py): averages are equivariant, and everything that is a network."""
 
 import equinox as eqx
 import jax
@@ -44,16 +44,6 @@ def value(model, cloud, xs):
 
 
 @pytest.mark.parametrize(("model", "on_x", "on_y"), CASES, ids=shown)
-def test_moved_clouds_answer_moved_inputs(model, on_x, on_y):
-    """`network(M_g # mu, g x) = g network(mu, x)`, at every element."""
-    mu, xs, action = cloud_for(model), inputs_for(model), model.action(on_x, on_y)
-    here = np.asarray(value(model, mu, xs))
-    tables = (action_matrices(rep, rep.dim) for rep in (action, on_x, on_y))
-    for move, into, out in zip(*tables, strict=True):
-        np.testing.assert_allclose(value(model, mu.push(move), xs @ into.T), here @ out.T, atol=1e-12)
-
-
-@pytest.mark.parametrize(("model", "on_x", "on_y"), CASES, ids=shown)
 def test_the_average_of_a_network_is_equivariant_and_averages_by_hand(model, on_x, on_y):
     mu, xs = cloud_for(model), inputs_for(model)
     mean = average_network(model, on_x, on_y)
@@ -65,24 +55,6 @@ def test_the_average_of_a_network_is_equivariant_and_averages_by_hand(model, on_
         np.testing.assert_allclose(value(mean, mu, xs @ into.T), value(mean, mu, xs) @ out.T, atol=1e-12)
     if not model.proves_equivariant(on_x, on_y):
         assert np.abs(by_hand - value(model, mu, xs)).max() > 1e-3
-
-
-@pytest.mark.parametrize(("model", "on_x", "on_y"), CASES, ids=shown)
-def test_a_linear_network_is_the_mean_of_its_particles_and_says_so(model, on_x, on_y):
-    mu, xs = cloud_for(model), inputs_for(model)
-    mean = jnp.einsum("n,ncb->bc", mu.weights, model.batched(mu.atoms, xs))
-    gap = float(jnp.abs(mean - value(model, mu, xs)).max())
-    assert gap < 1e-13 if model.linear else gap > 1e-3
-
-
-@pytest.mark.parametrize(("model", "on_x", "on_y"), CASES, ids=shown)
-def test_feedback_is_the_derivative(model, on_x, on_y):
-    mu, xs = cloud_for(model), inputs_for(model)
-    potential, gradient = model.pullback(mu, xs, jnp.sin)
-    slopes = jnp.sin(value(model, mu, xs))
-    slope = jax.grad(lambda mu: jnp.sum(slopes * model(mu, xs)))(mu)
-    np.testing.assert_allclose(potential, slope.weights, rtol=1e-11, atol=1e-13)
-    np.testing.assert_allclose(gradient * mu.weights[:, None], slope.atoms, rtol=1e-11, atol=1e-13)
 
 
 def test_a_unit_a_network_and_a_function_are_networks():

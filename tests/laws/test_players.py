@@ -11,7 +11,7 @@ import pytest
 
 from haarflow.dynamics import checkpoints
 from haarflow.dynamics.birth_death import BirthDeath
-from haarflow.dynamics.domains import Box, Sphere, restrict
+from haarflow.dynamics.domains import Sphere, restrict
 from haarflow.dynamics.fields import Descend, Field, Tangent, advance
 from haarflow.dynamics.flow import Diverged, flow
 from haarflow.dynamics.games import DescentAscent, ExpectedPayoff
@@ -20,7 +20,6 @@ from haarflow.dynamics.schemes import Each, Euler, Extragradient, Heun, Langevin
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Penalty
 from haarflow.measures.clouds import Cloud, stack_clouds, uniform
-from haarflow.members import members
 
 KEY = jax.random.key(5)
 MATRIX = jnp.array([[1.0, 0.4, -0.3], [0.2, -0.7, 0.5]])
@@ -33,79 +32,12 @@ def weighted(n, p, seed):
     return Cloud(jax.random.normal(keys[0], (n, p)) / 2, jax.nn.softmax(jax.random.normal(keys[1], (n,))))
 
 
-FOUR = {"x": weighted(5, 4, 1), "y": weighted(7, 4, 2)}
 PAIR = {"x": weighted(5, 2, 3), "y": weighted(4, 3, 4)}
-
-
-class Apart(Field):
-    """Every player along a field of its own, which sees that player alone; one cloud goes as the player y."""
-
-    fields: dict[str, Field]
-
-    def __call__(self, key, clouds):
-        if isinstance(clouds, Cloud):
-            return self.fields["y"](key, clouds)
-        return {name: self.fields[name](key, cloud) for name, cloud in clouds.items()}
-
-    @classmethod
-    def examples(cls):
-        return []
-
-
-APART = Apart(
-    {
-        "x": Descend(Penalty(0.3, lambda theta: jnp.sum(jnp.cos(3 * theta))), growth=1.5),
-        "y": Descend(Penalty(0.7, lambda theta: jnp.sum(theta**2) ** 2), transport=0.5, growth=6.0),
-    }
-)
-HOMES = {"x": Sphere(2.0), "y": Box(-0.5, 0.75)}
-
-
-def walked(scheme, field, clouds, key=KEY, steps=3):
-    """The clouds after a few steps, as the loop of a flow makes them."""
-
-    def once(k, carried):
-        clouds, state = carried
-        after, state = scheme.step(jax.random.fold_in(key, k), field, clouds, state, jnp.asarray(0.2))
-        return field.keep(clouds, after), state
-
-    begun = field.begin(clouds)
-    return jax.lax.fori_loop(0, steps, once, (begun, jax.tree.map(jnp.asarray, scheme.start(begun))))[0]
-
-
-@eqx.filter_jit
-def every_way(scheme):
-    """Both players, the same with other draws, y alone, and its cloud without a name."""
-    keys, field = jnp.stack([KEY, jax.random.key(6)]), restrict(APART, HOMES)
-    both = jax.vmap(lambda key: walked(scheme, field, FOUR, key))(keys)
-    together, redrawn = (jax.tree.map(lambda leaf, i=i: leaf[i], both) for i in (0, 1))
-    own = Each({"y": scheme.schemes["y"]}) if isinstance(scheme, Each) else scheme
-    alone = walked(own, restrict(APART, {"y": HOMES["y"]}), {"y": FOUR["y"]})["y"]
-    if isinstance(scheme, Each):
-        return together, redrawn, alone, alone
-    return together, redrawn, alone, walked(scheme, restrict(APART, HOMES["y"]), FOUR["y"])
 
 
 def gap(one, other):
     pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
     return max(float(jnp.abs(a - b).max()) for a, b in pairs)
-
-
-@pytest.mark.parametrize("scheme", members(Scheme), ids=lambda scheme: type(scheme).__name__)
-def test_players_who_do_not_see_each_other_move_as_if_alone(scheme):
-    """To rounding, or to the tolerance of an adaptive scheme, whose steps all players share; and all stay where they
-    live. What is drawn depends on a player's name, so it is the same alone; a cloud without a name agrees where nothing
-    is drawn."""
-    together, redrawn, alone, nameless = every_way(scheme)
-    slack = 100 * float(getattr(scheme, "rtol", 1e-14))
-    assert gap(together["y"], alone) < slack
-    if gap(together, redrawn) == 0:
-        assert gap(together["y"], nameless) < slack
-    x, y = (np.asarray(together[name].atoms) for name in "xy")
-    np.testing.assert_allclose(np.linalg.norm(x, axis=1), 2, rtol=1e-14)
-    assert ((y >= -0.5) & (y <= 0.75)).all()
-    assert ((y > -0.5) & (y < 0.75)).any()
-    assert min(np.abs(together[name].atoms - HOMES[name].project(FOUR[name].atoms)).max() for name in "xy") > 1e-2
 
 
 def test_the_noise_of_a_player_is_its_own():

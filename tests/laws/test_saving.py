@@ -23,7 +23,7 @@ from haarflow.models.units import Bump, Custom, Dense, Mean, Perceptron, Unit
 
 DRAW = np.random.default_rng(0)
 SWAP = natural_rep(Cyclic(2))
-UNITS = [unit for unit in members(Unit) if not isinstance(unit, Custom)]
+UNITS = [unit for unit, *_ in members(Unit) if not isinstance(unit, Custom)]
 NETWORKS = [
     *map(Mean, UNITS),
     *(network for network, *_ in members(Network)),

@@ -1,4 +1,4 @@
-"""Every scheme: consistent with its field, safe for the weights, of the order it claims."""
+"""Schemes beside their laws (test_members.py): noise, growth, temperature, and what is refused."""
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +8,10 @@ import pytest
 
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
-from haarflow.dynamics.schemes import Adaptive, Each, Euler, Extragradient, Heun, Langevin, Optax, Scheme
+from haarflow.dynamics.schemes import Adaptive, Euler, Langevin, Optax
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.measures.clouds import Cloud, uniform
-from haarflow.members import members
 
 KEY = jax.random.key(2)
 FIELD = Descend(Risk.examples()[0] + Penalty(0.2), growth=1.5)
@@ -27,31 +26,13 @@ def shown(scheme):
     return type(scheme).__name__
 
 
-@pytest.mark.parametrize("scheme", [s for s in members(Scheme) if not isinstance(s, Each)], ids=shown)
-def test_weights_stay_a_law_even_for_a_huge_step(scheme):
-    cloud, _ = scheme.step(KEY, FIELD, start(), scheme.start(start()), jnp.asarray(3.0))
-    assert float(cloud.weights.min()) >= 0
-    assert abs(float(cloud.weights.sum()) - 1) < 1e-12
-
-
-@pytest.mark.parametrize("scheme", [Euler(), Heun(), Extragradient(), Adaptive(), Optax(optax.sgd(1.0))], ids=shown)
+@pytest.mark.parametrize("scheme", [Adaptive(), Optax(optax.sgd(1.0))], ids=shown)
 def test_a_small_step_follows_the_field(scheme):
     h, cloud = 1e-6, start()
     moved, _ = scheme.step(KEY, FIELD, cloud, scheme.start(cloud), jnp.asarray(h))
     tangent = FIELD(KEY, cloud)
     np.testing.assert_allclose((moved.atoms - cloud.atoms) / h, tangent.velocity, atol=1e-5)
     np.testing.assert_allclose((moved.weights - cloud.weights) / h, cloud.weights * tangent.growth, atol=1e-5)
-
-
-@pytest.mark.parametrize(("scheme", "order"), [(Euler(), 1), (Heun(), 2)], ids=["Euler", "Heun"])
-def test_the_error_falls_with_the_order_of_the_scheme(scheme, order):
-    def end(scheme, steps):
-        cloud = flow(FIELD, scheme, start(), key=KEY, dt=1 / steps, steps=steps).cloud
-        return jnp.concatenate([cloud.atoms, cloud.weights[:, None]], axis=1)
-
-    exact = end(Adaptive(rtol=1e-11, atol=1e-13), 4)
-    errors = [float(jnp.abs(end(scheme, steps) - exact).max()) for steps in (40, 80)]
-    assert abs(np.log2(errors[0] / errors[1]) - order) < 0.15
 
 
 def test_sgd_with_decay_and_noise_is_the_literal_recursion():

@@ -1,4 +1,4 @@
-"""Every unit: its batched forms equal its formula, and its action is jointly equivariant."""
+"""Units beside their laws (test_members.py): networks, export, and what is refused."""
 
 import jax
 import jax.export
@@ -6,64 +6,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from haarflow.algebra.groups import Cyclic, Dihedral, Signs, Symmetric
+from haarflow.algebra.groups import Cyclic, Dihedral, Signs
 from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.errors import Refusal
 from haarflow.learning.symmetry import symmetrise
 from haarflow.measures.clouds import uniform
 from haarflow.members import members
-from haarflow.models.fits import violations
 from haarflow.models.units import Custom, Dense, Perceptron, Unit, network
 
-UNITS = members(Unit)
+UNITS = [unit for unit, *_ in members(Unit)]
 
 
 def points(unit, n=5, b=4):
     keys = jax.random.split(jax.random.key(7))
     return jax.random.normal(keys[0], (n, unit.dim)), jax.random.normal(keys[1], (b, unit.inputs))
-
-
-@pytest.mark.parametrize("unit", UNITS, ids=str)
-def test_batched_is_the_formula_at_every_particle_and_input(unit):
-    thetas, xs = points(unit)
-    many = unit.batched(thetas, xs)
-    assert many.shape == (5, unit.outputs, 4)
-    formula = np.array([[unit(theta, x) for x in xs] for theta in thetas]).transpose(0, 2, 1)
-    np.testing.assert_allclose(many, formula, rtol=1e-13, atol=1e-14)
-
-
-@pytest.mark.parametrize("unit", UNITS, ids=str)
-def test_the_weighted_sum_is_the_weighted_sum_and_linear_in_weights(unit):
-    thetas, xs = points(unit)
-    weights = jnp.array([0.5, -0.2, 0.0, 1.0, 2.0])
-    total = unit.weighted_sum(weights, thetas, xs)
-    formula = sum(w * unit.batched(thetas, xs)[i].T for i, w in enumerate(weights))
-    np.testing.assert_allclose(total, formula, rtol=1e-12, atol=1e-13)
-
-
-@pytest.mark.parametrize("unit", UNITS, ids=str)
-def test_the_pullback_is_the_derivative_of_the_weighted_sum(unit):
-    """In the weights the potential, in the atoms the gradient: at unit weights, whatever the weights."""
-    thetas, xs = points(unit)
-    weights = jnp.array([0.5, -0.2, 0.0, 0.1, 0.6])
-    potential, gradient = unit.pullback(weights, thetas, xs, jnp.sin)
-    slopes = jnp.sin(unit.weighted_sum(weights, thetas, xs))
-    plain, back = jax.vjp(lambda w, atoms: jnp.einsum("n,ncb->bc", w, unit.batched(atoms, xs)), jnp.ones(5), thetas)
-    expected = back(slopes)
-    assert plain.shape == slopes.shape
-    np.testing.assert_allclose(potential, expected[0], rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(gradient, expected[1], rtol=1e-12, atol=1e-13)
-
-
-@pytest.mark.parametrize("unit", UNITS, ids=str)
-@pytest.mark.parametrize("make", [Cyclic, Symmetric])
-def test_units_are_jointly_equivariant(unit, make):
-    group = make(unit.inputs)
-    on_x = natural_rep(group)
-    square = unit.outputs == unit.inputs
-    on_y = on_x if square else trivial_rep(group, unit.outputs)
-    rep = unit.action(on_x, on_y)
-    assert violations(unit, on_x, on_y, rep, group.elements()).max() < 1e-12
 
 
 def test_a_network_is_the_average_over_the_cloud():

@@ -294,7 +294,7 @@ BAD = {
         lambda: QuadraticEnergy(np.array([[1.0, 0.5], [0.0, 1.0]]), np.zeros(2), np.zeros((2, 2))),
         "A QuadraticEnergy's H is a symmetric matrix; got one that is 0.5 from it",
     ),
-    "a Bowl of two sizes": (
+    "a QuadraticEnergy of two sizes": (
         lambda: QuadraticEnergy(np.eye(2), np.zeros(3), np.eye(2)),
         r"A QuadraticEnergy's b has the shape \(p\) with p = 2",
     ),
@@ -304,7 +304,7 @@ BAD = {
     ),
     "a mean elsewhere": (
         lambda: gaussian_flow(BOWL, np.zeros(3), np.eye(3), times=[1.0]),
-        r"A Gaussian in a Bowl of R\^2 has a mean there; got one in R\^3",
+        r"A Gaussian in a QuadraticEnergy of R\^2 has a mean there; got one in R\^3",
     ),
     "no covariance": (
         lambda: gaussian_flow(BOWL, np.zeros(2), np.diag([1.0, -1.0]), times=[1.0]),

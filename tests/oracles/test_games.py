@@ -15,7 +15,6 @@ from haarflow.dynamics.games import DescentAscent, ExpectedPayoff, FunctionPayof
 from haarflow.dynamics.schemes import Adaptive, Euler, Extragradient, Heun
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud, uniform
-from haarflow.members import members
 
 KEY = jax.random.key(0)
 MATRIX = np.array([[1.0, 0.4, -0.3], [0.2, -0.7, 0.5]])
@@ -105,20 +104,6 @@ def test_growth_alone_is_the_replicator_of_the_matrix_game():
     assert (np.diff(away) > 0).all()
     assert (np.diff(home) < 0).all()
     assert home[-1] < 0.05 * home[0]
-
-
-@pytest.mark.parametrize("payoff", members(Payoff), ids=lambda payoff: type(payoff).__name__)
-def test_the_variation_of_a_payoff_is_its_derivative(payoff):
-    clouds = {"x": weighted(5, 4, 3), "y": weighted(3, 4, 4), "z": weighted(2, 1, 5)}
-    fast, slow = payoff.variation(clouds), Payoff.variation(payoff, clouds)
-    for name in clouds:
-        np.testing.assert_allclose(fast[name].potential, slow[name].potential, rtol=1e-12, atol=1e-14)
-        np.testing.assert_allclose(fast[name].velocity, slow[name].velocity, rtol=1e-12, atol=1e-14)
-    assert float(jnp.abs(fast["x"].velocity).max()) > 1e-2
-    h, moved = 1e-6, slow["x"].velocity
-    ends = [payoff({**clouds, "x": Cloud(clouds["x"].atoms + s * moved, clouds["x"].weights)}) for s in (h, -h)]
-    stated = -clouds["x"].weights @ jnp.sum(moved**2, axis=1)
-    np.testing.assert_allclose((ends[0] - ends[1]) / (2 * h), stated, rtol=1e-6)
 
 
 def test_an_atom_without_mass_moves_in_an_expected_payoff():

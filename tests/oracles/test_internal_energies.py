@@ -10,7 +10,7 @@ import haarflow as hf
 from haarflow.dynamics.cells import CellEnergy
 from haarflow.dynamics.grids import Grid, fokker_planck, free_energy, gibbs
 from haarflow.dynamics.internal_energies import ChiSquared, ConvexEnergy, Entropy, InternalEnergy, PorousMedium
-from haarflow.dynamics.limits import Pairwise
+from haarflow.dynamics.pairwise import Pairwise
 from haarflow.dynamics.proximal import mirror_step, quantile_energy, quantile_step
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Penalty
@@ -69,7 +69,7 @@ def test_the_flow_is_positive_keeps_its_mass_and_descends_at_any_step(energy, dt
     masses[7] = 1.0
     path = fokker_planck(WELLS, LINE, LINE.law(masses), internal=energy, dt=dt, steps=12, every=1)
     assert path.weights.min() >= 0
-    assert path.drift < (1e-12 if dt <= 1 else 1e-10)
+    assert path.mass_error < (1e-12 if dt <= 1 else 1e-10)
     assert np.diff(falls(WELLS, LINE, path.weights, energy)).max() < 1e-11
 
 

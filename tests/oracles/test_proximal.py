@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtri
 
 from haarflow.dynamics.grids import Grid
-from haarflow.dynamics.limits import Pairwise
+from haarflow.dynamics.pairwise import Pairwise
 from haarflow.dynamics.proximal import (
     entropic_step,
     gaussian_step,

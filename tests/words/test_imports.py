@@ -111,6 +111,6 @@ examples = members(Field)
 print(*[f"{{kind.__module__}}.{{kind.__name__}}" for kind in concrete(Field)], len(examples))
 """
     alone = fresh(code.format(""))
-    assert "haarflow.practice.escape.Held" in alone
+    assert "haarflow.practice.escape.HeldOnSubspace" in alone
     crowded = "import haarflow.practice.escape, haarflow.experiments.reduced\nclass Own(Field): __module__ = 'own'"
     assert fresh(code.format(crowded)) == alone

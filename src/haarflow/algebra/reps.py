@@ -178,7 +178,7 @@ class Rep(Constant):
 
     def __rmul__(self, times: int) -> "Rep":
         copies = whole("The number of copies of a representation", times, least=1)
-        return self if copies == 1 else Fixed(self.group, copies) * self
+        return self if copies == 1 else TrivialRep(self.group, copies) * self
 
     def __pow__(self, power: int) -> "Rep":
         power = whole("The power of a representation", power, least=1)
@@ -196,7 +196,7 @@ class Rep(Constant):
         return z
 
 
-class Fixed(Rep):
+class TrivialRep(Rep):
     """The trivial representation on R^k: nothing moves."""
 
     k: int = static(converter=checks.whole, default=1)
@@ -319,7 +319,7 @@ class Tensor(Rep):
 @door
 def trivial_rep(group: Group, k: Count = 1) -> Rep:
     """The representation on R^k that moves nothing."""
-    return Fixed(group, k)
+    return TrivialRep(group, k)
 
 
 @door

@@ -21,7 +21,7 @@ from haarflow.values import numbers
 _STREAM = 0x6A756D70  # the jumps' own stream of a step, apart from its data and its noise
 
 
-class Carried(Field):
+class TransportOnly(Field):
     """The transport of another field, without its growth."""
 
     field: Field
@@ -66,7 +66,7 @@ class BirthDeath(Scheme):
 
     def step(self, key, field, clouds, state, dt):
         tangents = field(streams(key)[0], clouds)
-        moved, state = self.inner.step(key, Carried(field), clouds, state, dt)
+        moved, state = self.inner.step(key, TransportOnly(field), clouds, state, dt)
         keys = own_keys(jax.random.fold_in(key, _STREAM), clouds)
         jumped = map_clouds(partial(self._jumped, dt), clouds, moved, tangents, keys)
         sources = {name: source for name, (_, source) in by_name(jumped).items()}

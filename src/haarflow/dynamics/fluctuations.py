@@ -109,11 +109,11 @@ def random_feature_fluctuation(
     It is `ridge² E mean_b |(K + ridge)⁻¹ (φφᵀ/b − K) (K + ridge)⁻¹ y|²`. Without ridge it is zero: both interpolate.
     """
     refuse_unless_features(features, weights)
-    return solved(_frozen_fluctuation(*arrays(features, ys, ridge, weights)))
+    return solved(_random_feature_fluctuation(*arrays(features, ys, ridge, weights)))
 
 
 @eqx.filter_jit
-def _frozen_fluctuation(features, ys, ridge, weights):
+def _random_feature_fluctuation(features, ys, ridge, weights):
     n, b = features.shape
     K = gram(features, weights)
     # without ridge there may be no inverse; whatever stands in its place is multiplied by zero

@@ -183,14 +183,14 @@ def given_energy(owner: str, temperature: Any, internal: InternalEnergy | None) 
 
 
 class GridPath(NamedTuple):
-    """A flow of laws on a grid: the recorded times, the weights of all cells at each, and the drift.
+    """A flow of laws on a grid: the recorded times, the weights of all cells at each, and the mass error.
 
-    The drift is the most mass that any one step lost or made by rounding, before it was given back.
+    The mass error is the most mass that any one step lost or made by rounding, before it was given back.
     """
 
     times: Float[np.ndarray, " k"]
     weights: Float[np.ndarray, "k n"]
-    drift: float
+    mass_error: float
 
 
 class Gibbs(NamedTuple):
@@ -374,7 +374,7 @@ def fokker_planck(
     weights = grid.weights("A Fokker–Planck flow", cloud)
     cells = grid.internal("fokker_planck", temperature, internal)
     _refuse_unless_soon(steps, every or steps or 1, len(weights))
-    times, kept, drift = [], [], 0.0
+    times, kept, mass_error = [], [], 0.0
     for step in range(steps + 1):
         if step % (every or steps or 1) == 0 or step == steps:
             times.append(step * dt)
@@ -391,9 +391,9 @@ def fokker_planck(
                     f"A Fokker–Planck step keeps the mass; got {total:.6g} after {step + 1} steps of dt={dt:g}, where "
                     "rates times dt are beyond float64. Write a smaller dt."
                 )
-            drift = max(drift, abs(total - 1))
+            mass_error = max(mass_error, abs(total - 1))
             weights = weights / total
-    return GridPath(np.array(times), np.array(kept), drift)
+    return GridPath(np.array(times), np.array(kept), mass_error)
 
 
 def _refuse_unless_soon(steps: int, every: int, cells: int) -> None:

@@ -91,15 +91,15 @@ def gaussian_flow(
     beta: Rate = 0.0,
     step: Step | None = None,
 ) -> tuple[Float[Array, "k p"], Float[Array, "k p p"]]:
-    """Means and covariances of a Gaussian in a Bowl, under transport, growth of rate alpha and temperature beta.
+    """Means and covariances of a Gaussian in a QuadraticEnergy, under transport, growth at rate alpha and noise.
 
     `m' = −(transport I + alpha S)(Hm + b + Am)`, `S' = −transport (HS + SH) − alpha SHS + 2 beta I`. With `step`, what
     Euler's method of that step makes of them: its distance from the truth is what a first-order scheme may err.
     """
     if len(mean) != len(bowl.b):
         raise Refusal(
-            f"A Gaussian in a Bowl of R^{len(bowl.b)} has a mean there; got one in R^{len(mean)}. Write {len(bowl.b)} "
-            "numbers."
+            f"A Gaussian in a QuadraticEnergy of R^{len(bowl.b)} has a mean there; got one in R^{len(mean)}. "
+            f"Write {len(bowl.b)} numbers."
         )
     refuse_unless_covariance("A Gaussian's covariance", covariance)
     refuse_unless_times(times)
@@ -259,11 +259,11 @@ def random_feature_flow(
     K is the Gram matrix of the features over the inputs, divided by b; the penalty is `ridge ∫ ½a² dmu`.
     """
     refuse_unless_features(features, weights)
-    return solved(_frozen_flow(*arrays(features, ys, times, ridge, weights)))
+    return solved(_random_feature_flow(*arrays(features, ys, times, ridge, weights)))
 
 
 @eqx.filter_jit
-def _frozen_flow(features, ys, times, ridge, weights):
+def _random_feature_flow(features, ys, times, ridge, weights):
     values, vectors = jnp.linalg.eigh(gram(features, weights))
     values = jnp.maximum(values, 0)
     rates = values + ridge

@@ -24,7 +24,8 @@ from jaxtyping import Array, Float
 from haarflow.algebra.reps import trivial_rep
 from haarflow.doors import Above, Count, Least, Most, Positive, door
 from haarflow.dynamics.doubles import doubled
-from haarflow.dynamics.limits import Pairwise, optimality_gap
+from haarflow.dynamics.optimality import optimality_gap
+from haarflow.dynamics.pairwise import Pairwise
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
@@ -35,7 +36,7 @@ from haarflow.models.units import Custom
 from haarflow.values import refuse_unless_affordable
 
 
-class Taught(eqx.Module):
+class TeacherPotential(eqx.Module):
     """`V(a, s, r) = −E phi(x; a, s, r) f*(x)`: against a teacher, r is one more direction."""
 
     teacher: Cloud
@@ -45,7 +46,7 @@ class Taught(eqx.Module):
         return -self.teacher.weights @ relu_kernel(theta[None], _padded(self.teacher.atoms))[0]
 
 
-class Turned(eqx.Module):
+class AngleAveragedPair(eqx.Module):
     """`U` of two particles (a, s, r), averaged over the angle between the parts that r measures."""
 
     cosines: Float[Array, "q"]
@@ -74,7 +75,7 @@ def reduced_risk(teacher: Cloud, d: Count, *, nodes: Nodes = 12) -> Pairwise:
     _refuse_unless_room(d, k)
     cosines, shares = gegenbauer_rule(d - k, nodes)
     constant = teacher.weights @ relu_kernel(teacher.atoms, teacher.atoms) @ teacher.weights / 2
-    return Pairwise(Taught(teacher), Turned(jnp.asarray(cosines), jnp.asarray(shares)), constant)
+    return Pairwise(TeacherPotential(teacher), AngleAveragedPair(jnp.asarray(cosines), jnp.asarray(shares)), constant)
 
 
 @door

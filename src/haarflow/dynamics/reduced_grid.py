@@ -16,7 +16,7 @@ from haarflow.dynamics.domains import restrict
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.grids import Grid, fokker_planck
-from haarflow.dynamics.limits import Pairwise
+from haarflow.dynamics.pairwise import Pairwise
 from haarflow.dynamics.reduced import reduced_risk, reduced_start
 from haarflow.dynamics.schemes import Heun
 from haarflow.learning.functionals import Penalty
@@ -27,14 +27,14 @@ from haarflow.measures.clouds import Cloud
 class GridLaw(NamedTuple):
     """A law of (s, r) at k times: the masses of all cells, and the characteristics (k, n, 2) with their weights.
 
-    `drift` is the largest amount by which a step changed the total mass, before the solver scaled it to one.
+    `mass_error` is the largest amount by which a step changed the total mass, before the solver scaled it to one.
     """
 
     grid: Grid
     masses: Float[np.ndarray, "k m"]
     nodes: Float[np.ndarray, "k n 2"]
     weights: Float[np.ndarray, " n"]
-    drift: float
+    mass_error: float
 
     def moment_errors(self) -> Float[np.ndarray, "4"]:
         """At the end, the means and mean squares of s and r on the grid, minus those of the characteristics."""
@@ -54,14 +54,14 @@ def grid_law(
     field = restrict(Descend(energy), np.diag([0.0, 1.0, 1.0]), through="start")
     probes = {"atoms": lambda cloud: cloud.atoms}
     path = flow(field, Heun(), start, key=key, dt=dt, steps=steps, probes=probes, every=1, progress=False)
-    rows, drift = [_start_masses(grid, d)], 0.0
+    rows, mass_error = [_start_masses(grid, d)], 0.0
     for atoms in path.probes["atoms"][:-1]:
         psi = eqx.Partial(_psi, energy, Cloud(atoms, start.weights))
         step = fokker_planck(Penalty(1.0, psi), grid, grid.law(rows[-1]), temperature=0.0, dt=dt, steps=1)
         gained = 1.0 if growth is None else 1 + dt * np.asarray(growth(psi, grid.centres))
         rows.append(rows[-1].sum() * step.weights[-1] * gained)
-        drift = max(drift, step.drift)
-    return GridLaw(grid, np.stack(rows), path.probes["atoms"][:, :, 1:], np.asarray(start.weights), drift)
+        mass_error = max(mass_error, step.mass_error)
+    return GridLaw(grid, np.stack(rows), path.probes["atoms"][:, :, 1:], np.asarray(start.weights), mass_error)
 
 
 def _start_masses(grid: Grid, d: int) -> Float[np.ndarray, " m"]:

@@ -35,6 +35,9 @@ class Scheme(eqx.Module):
 
     instead: ClassVar[str] = "Write for example Euler()."
 
+    order: ClassVar[int | None] = None
+    """The power of dt by which its error at a given time falls; None where it draws, or states nothing."""
+
     @abstractmethod
     def step(
         self, key: PRNGKeyArray, field: Field, clouds: Any, state: Any, dt: Float[Array, ""], /
@@ -70,6 +73,8 @@ def streams(key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray]:
 class Euler(Scheme):
     """The literal step `theta + dt · velocity`: with a stochastic field, SGD."""
 
+    order = 1
+
     def step(self, key, field, clouds, state, dt):
         return advance(clouds, field(streams(key)[0], clouds), dt), state
 
@@ -80,6 +85,8 @@ class Euler(Scheme):
 
 class Heun(Scheme):
     """The second-order step: the mean of the tangents at both ends, on the same data."""
+
+    order = 2
 
     def step(self, key, field, clouds, state, dt):
         data, _ = streams(key)
@@ -98,6 +105,8 @@ class Extragradient(Scheme):
     In a game the players spiral away from the equilibrium under Euler, and inward under this scheme (Korpelevich 1976);
     with growth it is mirror-prox: `w ∝ w exp(dt · growth at the trial)` (Nemirovski 2004).
     """
+
+    order = 1
 
     def step(self, key, field, clouds, state, dt):
         data, _ = streams(key)

@@ -22,8 +22,9 @@ from haarflow.dynamics.grids import (
     local_gibbs,
     relative_entropy,
 )
-from haarflow.dynamics.limits import Pairwise, optimality_gap
+from haarflow.dynamics.optimality import optimality_gap
 from haarflow.dynamics.oracles import QuadraticEnergy, gaussian_flow
+from haarflow.dynamics.pairwise import Pairwise
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Functional, Penalty, Risk, Sum
 from haarflow.measures.clouds import Cloud, uniform
@@ -129,7 +130,7 @@ def box_error(d: int, cells: int, coarsest: int) -> tuple[float, float, float]:
 
 
 def _health(path: GridPath) -> tuple[float, float]:
-    return path.drift, float(path.weights.min())
+    return path.mass_error, float(path.weights.min())
 
 
 def cold_gaps(d: int, temperatures: tuple[float, ...]) -> tuple[list[float], float]:

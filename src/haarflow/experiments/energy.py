@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.integrate import simpson
 
-from haarflow.dynamics import limits
+from haarflow.dynamics import energy_rates, optimality, pairwise
 from haarflow.dynamics.fields import Descend, Tangent
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Adaptive, advance
@@ -99,14 +99,14 @@ class Energy(Experiment):
         """The static lemma: exactly on four atoms at small M, and by sampling at large M."""
         few = Cloud(cloud.atoms[:4], cloud.weights[:4] / cloud.weights[:4].sum())
         factor = 2.0 if self.fault == "printed lemma" else 1.0
-        wanted = factor * float(limits.sampling_excess(risk, few, 1))
+        wanted = factor * float(pairwise.sampling_excess(risk, few, 1))
         exact = [_every_draw(risk, few, m) * m / wanted - 1 for m in DRAWS]
-        together = np.asarray(eqx.filter_jit(limits.pairwise(risk).sums)(cloud)[1])
+        together = np.asarray(eqx.filter_jit(pairwise.pairwise(risk).sums)(cloud)[1])
         weights = np.asarray(cloud.weights)
         # The excess without its first-order term ∫Psi d(mu_M − mu), whose mean is zero.
         noise = [draw.multinomial(m, weights, size=self.repetitions) / m - weights for m in SAMPLED]
         excess = [np.mean(np.einsum("ri,ij,rj->r", c, together, c)) / 2 for c in noise]
-        stated = [factor * float(limits.sampling_excess(risk, cloud, m)) for m in SAMPLED]
+        stated = [factor * float(pairwise.sampling_excess(risk, cloud, m)) for m in SAMPLED]
         return {
             "lemma": named(np.abs(exact), "draws", draws=DRAWS),
             "excess": named(excess, "M", M=SAMPLED),
@@ -134,18 +134,18 @@ class Energy(Experiment):
         energy = Risk(Dense(2, 1, "tanh"), Sample(xs, ys)) + Penalty(self.tau)
         axis, fine = np.linspace(-4, 4, self.cells), np.linspace(-4, 4, 4 * self.cells - 3)
         best = optimum(energy, _square(axis))
-        settled = limits.polish(energy, best.cloud, merge=1.5 * (axis[1] - axis[0]))
+        settled = optimality.polish(energy, best.cloud, merge=1.5 * (axis[1] - axis[0]))
         places = jnp.asarray(_square(fine))
-        potential = np.asarray(limits.first_variation(energy, settled, places))
-        support = np.asarray(limits.first_variation(energy, settled, settled.atoms))
-        on_grid = np.asarray(limits.first_variation(energy, best.cloud, best.cloud.atoms))
+        potential = np.asarray(optimality.first_variation(energy, settled, places))
+        support = np.asarray(optimality.first_variation(energy, settled, settled.atoms))
+        on_grid = np.asarray(optimality.first_variation(energy, best.cloud, best.cloud.atoms))
         heavy = np.asarray(best.cloud.weights) > 1e-3
         return {
             "grid_value": best.value,
             "grid_gap": best.gap,
             "grid_spread": on_grid[heavy].max() - on_grid.min(),
             "value": eqx.filter_jit(energy)(settled),
-            "gap": limits.optimality_gap(energy, settled, places),
+            "gap": optimality.optimality_gap(energy, settled, places),
             "spread": support.max() - support.min(),
             "below": support.min() - potential.min(),
             "potential": named(potential.reshape(len(fine), -1), "theta_1", "theta_2", theta_1=fine, theta_2=fine),
@@ -236,7 +236,7 @@ def _averages(cloud, waves):
 
 def _rates(cloud, tangent, waves):
     """How fast the weak form says that these averages change."""
-    return jax.vmap(lambda wave: limits.weak_form_rate(cloud, tangent, lambda theta: _wave(theta, wave)))(waves)
+    return jax.vmap(lambda wave: energy_rates.weak_form_rate(cloud, tangent, lambda theta: _wave(theta, wave)))(waves)
 
 
 def _change(quantity, cloud, tangent):
@@ -260,7 +260,7 @@ def _continuity_errors(energy, cloud, waves, mode, remembered):
 def _dissipation_errors(energy, cloud, mode, speed):
     """The change of the energy against the stated rate, relative, cloud by cloud."""
     tangent = Descend(energy, transport=speed * mode[0], growth=speed * mode[1])(jax.random.key(0), cloud)
-    stated = limits.dissipation(energy, cloud, transport=mode[0], growth=mode[1])
+    stated = energy_rates.dissipation(energy, cloud, transport=mode[0], growth=mode[1])
     return jnp.abs(_change(energy, cloud, tangent) / stated - 1)
 
 
@@ -268,7 +268,7 @@ def _dissipation_errors(energy, cloud, mode, speed):
 @eqx.filter_vmap(in_axes=(None, 0))
 def _sums(risk, cloud):
     """Risk, Psi and velocity: from the functional, and summed over pairs; the largest difference, cloud by cloud."""
-    energy = limits.pairwise(risk)
+    energy = pairwise.pairwise(risk)
     pairs = zip(risk.variation(cloud), energy.variation(cloud), strict=True)
     gaps = [jnp.abs(here - there).max() / (1 + jnp.abs(here).max()) for here, there in pairs]
     return jnp.stack([jnp.abs(risk(cloud) - energy(cloud)), *gaps]).max()

@@ -152,7 +152,7 @@ class Langevin(Experiment):
             "rate": relaxation_rate(energy, grid, best.cloud, temperature=beta),
             "floor": problems.holley_stroock(energy, grid, path.weights, self.tau, beta),
             "least": path.weights.min(),
-            "mass": path.drift,
+            "mass": path.mass_error,
         }
 
     def refinement(self, key, d):

@@ -11,7 +11,7 @@ from haarflow.dynamics import proximal
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.grids import Grid, fokker_planck, free_energy, gibbs
-from haarflow.dynamics.limits import Pairwise
+from haarflow.dynamics.pairwise import Pairwise
 from haarflow.dynamics.schemes import Adaptive, Euler
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk

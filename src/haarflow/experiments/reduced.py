@@ -136,7 +136,7 @@ class Reduced(Experiment):
         """The continuity equation of (s, r) in R^10 on grids of smaller and smaller cells, against characteristics."""
         cuts = [2**level for level in range(self.refinements)]  # of cells of side 1/8
         laws = [self._law(key, some, self.fault == "printed") for (some,) in in_turns(cuts)]
-        lost = [max(np.abs(law.masses.sum(1) - 1).max(), law.drift) for law in laws]
+        lost = [max(np.abs(law.masses.sum(1) - 1).max(), law.mass_error) for law in laws]
         masses = [law.masses.sum(1) for law in (laws[0], self._law(key, 1, True))]
         fine, cells = laws[-1], [law.grid.cells[0] for law in laws]
         shown = [0, len(fine.masses) // 4, len(fine.masses) - 1]

@@ -187,7 +187,7 @@ class Averaged(Wrapped):
     @classmethod
     def examples(cls):
         swap = natural_rep(Cyclic(2))
-        return [average(Dense(2, 2), swap, swap)]
+        return [(average(Dense(2, 2), swap, swap), swap, swap)]
 
 
 @door

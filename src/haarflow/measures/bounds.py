@@ -104,13 +104,13 @@ def sliced_frames(key: PRNGKeyArray | Array, given: Pair, *, projections: int) -
     """The largest (Σ_k W2²(u_k#mu, u_k#nu))^½ over orthonormal frames u: each alone is at most W2."""
     x, a, y, b, _ = given
     p = x.shape[1]
-    first = telling_frame(given)[:, :projections]
+    first = discriminating_frame(given)[:, :projections]
     others = frames(key, max(projections // p - 1, 0), p)
     squares = [sum(line(x @ u, a, y @ u, b, 2) for u in frame.T) for frame in (first, *others)]
     return float(np.sqrt(max(max(squares) - given.blunt, 0.0)))
 
 
-def telling_frame(given: Pair) -> Float[np.ndarray, "p p"]:
+def discriminating_frame(given: Pair) -> Float[np.ndarray, "p p"]:
     """An orthonormal frame whose first columns show best how the two samples' first two moments differ."""
     x, a, y, b, _ = given
     gap, first, second = a @ x - b @ y, _root(x, a), _root(y, b)
@@ -136,7 +136,7 @@ def upper_bounds(
 
 def _first_couplings(given: Pair, start: Coupling | None) -> dict[str, Coupling]:
     x, a, y, b, _ = given
-    frame = telling_frame(given)
+    frame = discriminating_frame(given)
     ways = [sorted_along(u, x, a, y, b) for u in frame[:, :4].T]
     couplings = {"sorted": min(ways, key=lambda way: way.length(given))}
     if start is not None:

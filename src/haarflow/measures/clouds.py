@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -15,6 +15,7 @@ from haarflow import saving
 from haarflow.algebra.reps import Rep
 from haarflow.doors import Count, door
 from haarflow.errors import Refusal
+from haarflow.measures import views
 from haarflow.measures.actions import Elements, action_on, projection_on
 from haarflow.values import numbers, refuse_unless_affordable
 
@@ -112,6 +113,25 @@ class Cloud(eqx.Module):
     def load(cls, path: str | Path) -> "Cloud":
         """The cloud that `save` wrote, to the bit where JAX has the precision that it had then."""
         return saving.read(path, cls)
+
+    @door
+    def draw(self, axis: Any, rep: Rep | np.ndarray | Array | None = None, **options: Any) -> Any:
+        """Draw the atoms into an axis of matplotlib, each with an area like its weight; returns the axis.
+
+        A cloud in R^1 or R^2 is seen as it is (on an axis with projection="3d", one in R^3 too), others along the
+        principal directions. With a representation on R^p, or its projector, the last axis is the widest direction
+        across the fixed space E^G and the others lie in it, so that E^G is a line or a plane: `cloud.draw(plt.gca(),
+        unit.action(on_x, on_y))`. Labels say the share of ∫|z|² dmu in each direction. What else matplotlib's scatter
+        takes, such as color or label, may be given.
+        """
+        if self.atoms.ndim != 2:
+            raise Refusal(
+                f"draw shows one cloud at a time; got a stack with atoms {self.atoms.shape}. "
+                "Write jax.tree.map(lambda leaf: leaf[0], clouds).draw(axis) for the first of them."
+            )
+        atoms, weights = np.asarray(self.atoms, float), np.asarray(self.weights, float)
+        fixed = None if rep is None else np.asarray(projection_on(rep, self.p).apply(atoms))
+        return views.draw(axis, atoms, weights, fixed, options)
 
     def second_moment(self) -> Float[Array, "*stack"]:
         """∫ |z|² dmu."""

@@ -15,6 +15,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from haarflow.algebra.groups import Cyclic, Dihedral
+from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.doors import Count, Least, NonNegative, door
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
@@ -203,7 +205,8 @@ class Scaled(Wrapped):
 
     @classmethod
     def examples(cls):
-        return [cls(Perceptron(3, 2, "tanh"), 1.7)]
+        shift = natural_rep(Cyclic(3))
+        return [(cls(Perceptron(3, 2, "tanh"), 1.7), shift, trivial_rep(shift.group, 2))]
 
 
 @door
@@ -242,4 +245,8 @@ class Linearised(Wrapped):
 
     @classmethod
     def examples(cls):
-        return [cls(Perceptron(2, 1, "tanh")), cls(Dense(2, 2, "softplus"))]
+        triangle, swap = natural_rep(Dihedral(3)), natural_rep(Cyclic(2))
+        return [
+            (cls(Perceptron(2, 1, "tanh")), triangle, trivial_rep(triangle.group)),
+            (cls(Dense(2, 2, "softplus")), swap, swap),
+        ]

@@ -2,7 +2,8 @@
 
 import jax.numpy as jnp
 
-from haarflow.algebra.reps import Rep, trivial_rep
+from haarflow.algebra.groups import Dihedral, Orthogonal, SpecialOrthogonal
+from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
 from haarflow.doors import Count, door
 from haarflow.models.activations import activation
 from haarflow.models.units import Custom, TwoLayer, Unit
@@ -34,7 +35,8 @@ class Neuron(Unit):
 
     @classmethod
     def examples(cls):
-        return [cls(3), cls(2, 2, "tanh")]
+        turns, triangle = natural_rep(Orthogonal(3)), natural_rep(Dihedral(3))
+        return [(cls(3), turns, trivial_rep(turns.group)), (cls(2, 2, "tanh"), triangle, triangle)]
 
 
 @door
@@ -65,7 +67,8 @@ class Gate(Unit):
 
     @classmethod
     def examples(cls):
-        return [cls(2), cls(3)]
+        triangle, turns = natural_rep(Dihedral(3)), natural_rep(SpecialOrthogonal(3))
+        return [(cls(2), triangle, triangle), (cls(3), turns, turns)]
 
 
 @door

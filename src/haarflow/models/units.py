@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from haarflow.algebra.groups import Cyclic, Signs
+from haarflow.algebra.groups import Cyclic, Dihedral, Orthogonal, Signs, SpecialOrthogonal, Symmetric
 from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
 from haarflow.doors import Count, PositiveLeaf, door
 from haarflow.errors import Refusal
@@ -55,8 +55,8 @@ class Unit(eqx.Module):
 
     @classmethod
     @abstractmethod
-    def examples(cls) -> Sequence["Unit"]:
-        """Lopsided members for the laws."""
+    def examples(cls) -> Sequence[tuple["Unit", Rep, Rep]]:
+        """Lopsided members for the laws, each with actions on inputs and outputs that its parameters move with."""
 
     def batched(self, thetas: Float[Array, "n p"], xs: Float[Array, "b d"]) -> Float[Array, "n c b"]:
         """Every particle on every input, batch last so that a dense layer is one product W @ xs.T."""
@@ -222,7 +222,14 @@ class Dense(Unit):
 
     @classmethod
     def examples(cls):
-        return [cls(2, 2), cls(3, 1, "tanh"), cls(2, 3, "softplus")]
+        shift, flips, swap = natural_rep(Cyclic(3)), natural_rep(Signs(3)), natural_rep(Cyclic(2))
+        turns = natural_rep(Symmetric(3))
+        return [
+            (cls(2, 2), swap, swap),
+            (cls(3, 1, "tanh"), flips, trivial_rep(flips.group)),
+            (cls(3, 3, "softplus"), shift, shift),
+            (cls(2, 3, "sigmoid"), trivial_rep(turns.group, 2), turns),
+        ]
 
 
 @door
@@ -265,7 +272,13 @@ class Perceptron(Unit):
 
     @classmethod
     def examples(cls):
-        return [cls(3), cls(2, 2, "tanh"), cls(2, 1, "erf"), cls(3, 2, "cos")]
+        turns, triangle, shift = natural_rep(SpecialOrthogonal(3)), natural_rep(Dihedral(3)), natural_rep(Cyclic(3))
+        return [
+            (cls(3), turns, trivial_rep(turns.group)),
+            (cls(2, 2, "tanh"), triangle, triangle),
+            (cls(2, 1, "erf"), triangle, trivial_rep(triangle.group)),
+            (cls(3, 2, "cos"), shift, trivial_rep(shift.group, 2)),
+        ]
 
 
 @door
@@ -310,7 +323,11 @@ class TwoLayer(Unit):
 
     @classmethod
     def examples(cls):
-        return [cls(2, 3, 1), cls(3, 2, 2, "sigmoid")]
+        triangle, every = natural_rep(Dihedral(3)), natural_rep(Symmetric(3))
+        return [
+            (cls(2, 3, 2), triangle, triangle),
+            (cls(3, 2, 2, "sigmoid"), every, trivial_rep(every.group, 2)),
+        ]
 
 
 @door
@@ -335,7 +352,8 @@ class Quadratic(Unit):
 
     @classmethod
     def examples(cls):
-        return [cls(3)]
+        turns = natural_rep(Orthogonal(3))
+        return [(cls(3), turns, trivial_rep(turns.group))]
 
 
 @door
@@ -359,7 +377,8 @@ class Bump(Unit):
 
     @classmethod
     def examples(cls):
-        return [cls(2), cls(3, 2, 0.7)]
+        turns, every = natural_rep(SpecialOrthogonal(2)), natural_rep(Symmetric(3))
+        return [(cls(2), turns, trivial_rep(turns.group)), (cls(3, 2, 0.7), every, trivial_rep(every.group, 2))]
 
 
 @door
@@ -398,4 +417,5 @@ class Custom(Unit):
         def ridge(theta, x):
             return jnp.tanh(theta @ x)[None] * (1 + jnp.sum(x**2))
 
-        return [cls(ridge, 3, 3, 1, lambda on_x, on_y: on_x)]
+        turns = natural_rep(SpecialOrthogonal(3))
+        return [(cls(ridge, 3, 3, 1, lambda on_x, on_y: on_x), turns, trivial_rep(turns.group))]

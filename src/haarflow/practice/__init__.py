@@ -1,7 +1,9 @@
-"""What people call: the four schemes side by side, checks of a unit under a group, and the symmetry in data."""
+"""What people call: the four schemes side by side, checks of units and of the laws, and the symmetry in data."""
 
 from haarflow.practice.compare import four_schemes as four_schemes
 from haarflow.practice.discover import Discovery as Discovery
+from haarflow.practice.laws import Findings as Findings
+from haarflow.practice.laws import check_laws as check_laws
 from haarflow.practice.parameter_sharing import Sharing as Sharing
 from haarflow.practice.parameter_sharing import SignedPermutation as SignedPermutation
 from haarflow.practice.parameter_sharing import sharing as sharing

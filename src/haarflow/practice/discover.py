@@ -21,7 +21,7 @@ from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 from haarflow.practice.escape import Training, escape, excess, pull
 from haarflow.practice.parameter_sharing import Sharing, SignedPermutation, sharing, symmetries
-from haarflow.practice.search import REPLICATES, Known, Plan, refuse_unless_searchable
+from haarflow.practice.search import REPLICATES, KnownDirections, Plan, refuse_unless_searchable
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +167,7 @@ def discover(
 
 def _search(field: Field | Sequence[Field], start: Cloud, plan: Plan, training: Training, tell: Tell) -> Discovery:
     """Round after round: train, look at what leaves E, add it if it is wanted."""
-    known, history = Known(np.zeros((start.p, 0)), np.zeros((start.p, 0))), []
+    known, history = KnownDirections(np.zeros((start.p, 0)), np.zeros((start.p, 0))), []
     look = pull if plan.stop == "test" else escape
     while (k := known.basis.shape[1]) < start.p:
         here = training._replace(

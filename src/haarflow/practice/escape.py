@@ -23,7 +23,7 @@ from haarflow.models.units import Dense
 RULES = ("mean", "singular")
 
 
-class Held(Field):
+class HeldOnSubspace(Field):
     """A field held on a subspace, with a memory: atoms (z, m) move by (P v(z), (I − P) v(z)).
 
     The cloud z never leaves the subspace, and m adds up how the field pulled each atom away from it.
@@ -122,7 +122,7 @@ def pull(field: Field | Sequence[Field], start: Cloud, basis: Float[np.ndarray, 
     double = _moved(start, np.concatenate([projector, np.zeros_like(projector)], axis=1))
     wide = np.zeros((2 * start.p, 2 * start.p))
     wide[: start.p, : start.p] = projector
-    held = [Held(one, jnp.asarray(projector)) for one in _several(field)]
+    held = [HeldOnSubspace(one, jnp.asarray(projector)) for one in _several(field)]
     ends = _scaled(training.run(held, double, wide))
     residuals = ends[..., start.p :]
     return Escape(ends[..., : start.p] + residuals, residuals)

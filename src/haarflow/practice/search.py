@@ -58,7 +58,7 @@ class Plan(NamedTuple):
         return f"what pulls training away is no more than noise explains (p = {found.p_values[0]:.2g})"
 
 
-class Known(NamedTuple):
+class KnownDirections(NamedTuple):
     """The directions known so far, in columns, and the standard errors of their coordinates."""
 
     basis: Float[np.ndarray, "p k"]
@@ -66,7 +66,7 @@ class Known(NamedTuple):
 
     def grown(
         self, directions: Float[np.ndarray, "m p"], errors: Float[np.ndarray, "m p"], ties: float | int
-    ) -> "Known":
+    ) -> "KnownDirections":
         """More directions, and those coordinates tied that noise cannot tell apart; what tying empties goes.
 
         Differences are measured in standard errors, column by column, so that the best known columns decide.
@@ -74,10 +74,10 @@ class Known(NamedTuple):
         basis = np.linalg.qr(np.concatenate([self.basis, directions.T], axis=1))[0]
         noise = np.concatenate([self.errors, errors.T], axis=1)
         if not ties or not basis.shape[1]:
-            return Known(basis, noise)
+            return KnownDirections(basis, noise)
         pattern = tied(basis, ties + np.sqrt(basis.shape[1]), errors=np.maximum(noise, _EXACT))
         made, kept = tie(basis, pattern)
-        return Known(made, noise[:, kept])
+        return KnownDirections(made, noise[:, kept])
 
 
 def refuse_unless_searchable(field: Field | Sequence[Field], start: Cloud, plan: Plan) -> None:

@@ -122,7 +122,7 @@ def load(name: str) -> Any:
     entry = find(name)
     module = sys.modules.get(entry.module)
     if module is None or _changed(entry.module):
-        module = _import(entry)
+        module = import_file(entry.path, entry.module)
     from haarflow.runs.experiment import Experiment
     from haarflow.runs.source import source
 
@@ -170,26 +170,28 @@ def _changed(module: str) -> bool:
     return any(not path.exists() or path.stat().st_mtime_ns != then for path, then in _imported.get(module, {}).items())
 
 
-def _import(entry: Entry) -> Any:
-    if entry.module.startswith("haarflow."):
-        return importlib.import_module(entry.module)
-    package, _, _ = entry.module.partition(".")
-    for name in [name for name in sys.modules if name == entry.module or name.startswith(f"{package}._")]:
-        del sys.modules[name]
+def import_file(path: Path, name: str = "", *, what: str = "An experiment") -> Any:
+    """The module that a file makes; one of your own is run anew, under a name that its folder decides."""
+    name = name or f"{_package(path.parent)}.{path.stem}"
+    if name.startswith("haarflow."):
+        return importlib.import_module(name)
+    package, _, _ = name.partition(".")
+    for known in [known for known in sys.modules if known == name or known.startswith(f"{package}._")]:
+        del sys.modules[known]
     sys.modules[package] = ModuleType(package)  # so that `from . import _shared` finds the files beside it
-    sys.modules[package].__path__ = [str(entry.path.parent)]
-    spec = importlib.util.spec_from_loader(entry.module, Fresh(entry.module, str(entry.path)))
+    sys.modules[package].__path__ = [str(path.parent)]
+    spec = importlib.util.spec_from_loader(name, Fresh(name, str(path)))
     module = importlib.util.module_from_spec(spec)  # pyright: ignore[reportArgumentType]
-    sys.modules[entry.module] = module
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)  # pyright: ignore[reportOptionalMemberAccess]
     except (Exception, SystemExit) as error:
-        del sys.modules[entry.module]
+        del sys.modules[name]
         words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        raise Refusal(f"An experiment is a Python file; {entry.path} cannot be imported ({words}).") from error
+        raise Refusal(f"{what} is a Python file; {path} cannot be imported ({words}).") from error
     from haarflow.runs.source import files
 
-    _imported[entry.module] = {path: path.stat().st_mtime_ns for path in files(entry.path)}
+    _imported[name] = {path: path.stat().st_mtime_ns for path in files(path)}
     return module
 
 

@@ -114,6 +114,11 @@ class Experiment(BaseModel):
         return {**words, "notes": "\n\n".join(filter(None, [words["notes"], fault_sentence(cls.faults)]))}
 
     @classmethod
+    def examples(cls) -> list["Experiment"]:
+        """What the laws of experiments are asked of: its quick size."""
+        return [cls.quick()]
+
+    @classmethod
     def tour(cls) -> "Experiment":
         """The smallest size whose verdict means something."""
         return cls.quick()

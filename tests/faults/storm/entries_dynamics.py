@@ -102,7 +102,7 @@ ENTRIES = [
         "hf.grids.mirror_step(well, law, tau=0.5, {*})",
         {"internal": thing("hf.grids.PorousMedium(2.0)", *_NO_ENERGIES, optional=True), "grid": _GRID},
     ),
-    Entry("GridPath", "hf.grids.fokker_planck(well, grid, law, temperature=0.5, dt=0.25, steps=1).drift", {}),
+    Entry("GridPath", "hf.grids.fokker_planck(well, grid, law, temperature=0.5, dt=0.25, steps=1).mass_error", {}),
     of(
         "relaxation_rate",
         functional=_WELL,

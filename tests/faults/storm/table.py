@@ -7,6 +7,7 @@ import entries_depth
 import entries_dynamics
 import entries_flow
 import entries_function_spaces
+import entries_laws
 import entries_learning
 import entries_measures
 import entries_models
@@ -25,6 +26,7 @@ ROOMS: dict[str, list[Entry]] = {
     "flow": entries_flow.ENTRIES,
     "dynamics": entries_dynamics.ENTRIES,
     "practice": entries_practice.ENTRIES,
+    "laws": entries_laws.ENTRIES,
 }
 
 ENTRIES = [entry for entries in ROOMS.values() for entry in entries]
@@ -39,6 +41,7 @@ RECORDS = {
     "FeatureFit",
     "Bounds",
     "Discovery",
+    "Findings",
     "Sharing",
     "SignedPermutation",
     "Diverged",

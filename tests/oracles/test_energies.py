@@ -5,17 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from haarflow.dynamics.energy_rates import dissipation, weak_form_rate
 from haarflow.dynamics.fields import Tangent
-from haarflow.dynamics.limits import (
-    Pairwise,
-    dissipation,
-    first_variation,
-    optimality_gap,
-    pairwise,
-    polish,
-    sampling_excess,
-    weak_form_rate,
-)
+from haarflow.dynamics.optimality import first_variation, optimality_gap, polish
+from haarflow.dynamics.pairwise import Pairwise, pairwise, sampling_excess
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Penalty, Risk
