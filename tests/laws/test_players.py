@@ -11,7 +11,7 @@ import pytest
 
 from haarflow.dynamics import checkpoints
 from haarflow.dynamics.birth_death import BirthDeath
-from haarflow.dynamics.domains import Box, Sphere, restrict
+from haarflow.dynamics.domains import restrict
 from haarflow.dynamics.fields import Descend, Field, Tangent, advance
 from haarflow.dynamics.flow import Diverged, flow
 from haarflow.dynamics.games import DescentAscent, ExpectedPayoff
