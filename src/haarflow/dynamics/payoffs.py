@@ -1,17 +1,14 @@
-"""Payoffs in closed form: quadratic in a point of each player, and any payoff with the entropy of mixed strategies."""
+"""Payoffs that are quadratic in a point of each player, in closed form: moments of the clouds say everything."""
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from haarflow.doors import NonNegativeLeaf, door
+from haarflow.doors import door
 from haarflow.dynamics.games import Payoff, refuse_unless_players
-from haarflow.dynamics.players import listed
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Variation
 from haarflow.measures.clouds import Cloud
@@ -37,11 +34,11 @@ class Quadratic(NamedTuple):
 
 @door
 class QuadraticPayoff(Payoff):
-    """The mean of `xᵀ xx x + xᵀ xy y + yᵀ yy y + yᵀ yx2 (x²) + x·lx + y·ly` over two mixed strategies, x² by coordinates.
+    """The mean of `xᵀ xx x + xᵀ xy y + yᵀ yy y + yᵀ yx2 (x²) + lx·x + ly·y` over two mixed strategies.
 
-    It is quadratic in the point of each player, so best responses on spheres and balls are known exactly. Parts that
-    are left out are zero: `QuadraticPayoff(xy=A)` is the bilinear game, with p rows for the player `first` and q columns
-    for `second`. A step costs n p² instead of the n² pairs of an ExpectedPayoff.
+    x² is by coordinates. It is quadratic in the point of each player, so best responses on spheres and in balls are
+    known exactly. Parts that are left out are zero: `QuadraticPayoff(xy=A)` is the bilinear game, with p rows for the
+    player `first` and q columns for `second`. A step costs n p² instead of the n² pairs of an ExpectedPayoff.
     """
 
     xx: Float[Array, "p p"] | None = eqx.field(default=None, converter=leaf, kw_only=True)
@@ -122,83 +119,3 @@ class QuadraticPayoff(Payoff):
 def _form(cloud: Cloud, matrix: Float[Array, "p p"]) -> Float[Array, ""]:
     """The mean of zᵀ matrix z."""
     return cloud.weights @ jnp.sum((cloud.atoms @ matrix) * cloud.atoms, axis=-1)
-
-
-@door
-class EntropicPayoff(Payoff):
-    """Another payoff plus `temperature KL(w | reference)` for each player who descends, and minus it for who ascends.
-
-    Of mixed strategies over fixed atoms, with weights w: the game then has one equilibrium, where each player is Gibbs
-    in the field of the other, `w ∝ reference exp(∓V/temperature)`. Strategies that move instead of growing meet their
-    entropy as the noise of `Langevin`.
-    """
-
-    payoff: Payoff
-    temperature: NonNegativeLeaf = eqx.field(converter=leaf)
-    reference: Mapping[str, Float[Array, "n"]] = eqx.field(
-        converter=lambda given: {name: leaf(one) for name, one in given.items()} if isinstance(given, Mapping) else given
-    )
-    ascend: str | tuple[str, ...] = eqx.field(
-        converter=lambda given: (given,) if isinstance(given, str) else given, kw_only=True, static=True
-    )
-
-    def __check_init__(self):
-        for name, row in self.reference.items():
-            if not isinstance(row, Tracer) and not ((row > 0).all() and abs(float(jnp.sum(row)) - 1) < 1e-6):
-                raise Refusal(
-                    f"An EntropicPayoff's reference of {name!r} has weights > 0 of sum one; got a least weight of "
-                    f"{float(row.min()):.3g} and the sum {float(jnp.sum(row)):.6g}. Write uniform(atoms).weights."
-                )
-        strangers = [name for name in self.ascend if name not in self.reference]
-        if strangers:
-            raise Refusal(
-                f"An EntropicPayoff has a reference for each who ascends; got none for {listed(strangers)}. "
-                "Write reference={name: weights}."
-            )
-
-    @property
-    def players(self):
-        return self.payoff.players
-
-    def __call__(self, clouds):
-        self._refuse_unless_fitting(clouds)
-        costs = [self._sign(name) * self._divergence(clouds[name], row) for name, row in self.reference.items()]
-        return self.payoff(clouds) + self.temperature * sum(costs)
-
-    def variation(self, clouds):
-        self._refuse_unless_fitting(clouds)
-        found = dict(self.payoff.variation(clouds))
-        for name, row in self.reference.items():
-            logs = _log_ratio(clouds[name].weights, row) + 1
-            potential = found[name].potential + self._sign(name) * self.temperature * logs
-            found[name] = Variation(potential, found[name].velocity)
-        return found
-
-    def sample(self, key):
-        return eqx.tree_at(lambda self: self.payoff, self, self.payoff.sample(key))
-
-    def _sign(self, name: str) -> int:
-        return -1 if name in self.ascend else 1
-
-    @staticmethod
-    def _divergence(cloud: Cloud, row: Array) -> Array:
-        return cloud.weights @ _log_ratio(cloud.weights, row)
-
-    def _refuse_unless_fitting(self, clouds: Any) -> None:
-        refuse_unless_players(self, clouds, tuple(self.reference))
-        for name, row in self.reference.items():
-            if row.shape != clouds[name].weights.shape:
-                raise Refusal(
-                    f"An EntropicPayoff's reference has a weight for each atom of {name!r}; got {len(row)} for "
-                    f"{clouds[name].n} atoms. Write the weights of the law it is compared with."
-                )
-
-    @classmethod
-    def examples(cls):
-        return []
-
-
-def _log_ratio(weights: Array, row: Array) -> Array:
-    """log(w / reference), which is −∞ nowhere: a weight that underflowed to zero stands at the least number."""
-    tiny = jnp.finfo(weights.dtype).tiny
-    return jnp.log(jnp.maximum(weights, tiny)) - jnp.log(row.astype(weights.dtype))
