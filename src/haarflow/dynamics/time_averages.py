@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from haarflow.doors import door
-from haarflow.dynamics.players import by_name
+from haarflow.doors import NonNegative, door
+from haarflow.dynamics.players import by_name, map_clouds
 from haarflow.dynamics.trajectories import Trajectory
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
@@ -24,46 +24,54 @@ def snapshot(clouds: Any) -> Float[Array, "_"]:
 
 
 @door
-def time_average(path: Trajectory, probe: str = "laws", *, until: float | None = None) -> Any:
+def recorded(path: Trajectory, probe: str = "laws") -> Any:
+    """The laws at all k records of a flow with `probes={"laws": snapshot}`: a stack of clouds (k, n, p), or of players.
+
+    Of several runs, (r, k, n, p); `recorded(path)["x"].atoms[-1]` are the last atoms of the player x.
+    """
+    if probe not in path.probes:
+        raise Refusal(
+            f"The laws of a flow are those that a probe kept; got {probe!r}, not among {sorted(path.probes)}. "
+            "Write flow(..., every=50, probes={'laws': snapshot})."
+        )
+    rows, runs, found = path.probes[probe], path.ended.ndim, {}
+    sizes = {name: (cloud.n * cloud.p, cloud.n) for name, cloud in by_name(path.cloud).items()}
+    if rows.ndim != runs + 2 or rows.shape[-1] != sum(map(sum, sizes.values())):
+        raise Refusal(
+            f"The laws of a flow are those that the probe snapshot kept; got records of shape {rows.shape[runs + 1 :]} "
+            f"from {probe!r}. Write probes={{'laws': snapshot}}."
+        )
+    if not np.isfinite(rows).all():
+        raise Refusal(
+            f"The laws of a flow are those of runs that went on to their end; got some that did not. {path.stopped}"
+        )
+    for name, cloud in by_name(path.cloud).items():
+        atoms, weights, rows = np.split(rows, np.cumsum(sizes[name]), axis=-1)
+        found[name] = Cloud(jnp.asarray(atoms.reshape(*atoms.shape[:-1], cloud.n, cloud.p)), jnp.asarray(weights))
+    return found[""] if isinstance(path.cloud, Cloud) else found
+
+
+@door
+def time_average(path: Trajectory, probe: str = "laws", *, until: NonNegative | None = None) -> Any:
     """`(1/T) ∫ mu_t dt`: the law that is as likely to be met at any time, of one cloud or {name: law} of players.
 
     `path` is of a flow with `probes={"laws": snapshot}`; the integral is by the trapezoidal rule over its k records, so
     that the average has k n atoms. With `until`, T is the last recorded time up to there; the atoms of later records
     stay, without mass, so that averages of all times have one shape. Of several runs, an average for each.
     """
-    if probe not in path.probes:
-        raise Refusal(
-            f"time_average reads the laws that a probe kept; got {probe!r}, not among {sorted(path.probes)}. "
-            "Write flow(..., every=50, probes={'laws': snapshot})."
-        )
-    rows, runs = path.probes[probe], path.ended.ndim
-    sizes = [part for cloud in by_name(path.cloud).values() for part in (cloud.n * cloud.p, cloud.n)]
-    if rows.ndim != runs + 2 or rows.shape[-1] != sum(sizes):
-        raise Refusal(
-            f"time_average reads what the probe snapshot kept; got records of shape {rows.shape[runs + 1 :]} from "
-            f"{probe!r}. Write probes={{'laws': snapshot}}."
-        )
     shares = _shares(path.times, until)
-    if not np.isfinite(rows).all():
-        raise Refusal("time_average is of runs that went on to their end; got one that stopped. " + str(path.stopped))
-    parts = iter(np.split(rows, np.cumsum(sizes)[:-1], axis=-1))
-    found = {name: _mixed(cloud, next(parts), next(parts), shares) for name, cloud in by_name(path.cloud).items()}
-    return found[""] if isinstance(path.cloud, Cloud) else found
 
+    def mixed(laws: Cloud) -> Cloud:
+        lead = laws.atoms.shape[:-3]
+        weights = jnp.asarray(shares, laws.weights.dtype)[..., None] * laws.weights
+        return Cloud(laws.atoms.reshape(*lead, -1, laws.p), weights.reshape(*lead, -1))
 
-def _mixed(cloud: Cloud, atoms: np.ndarray, weights: np.ndarray, shares: np.ndarray) -> Cloud:
-    """The mixture of a cloud's records in these shares."""
-    lead = atoms.shape[:-2]
-    return Cloud(
-        jnp.asarray(atoms.reshape(*lead, -1, cloud.p)), jnp.asarray((shares[..., None] * weights).reshape(*lead, -1))
-    )
+    return map_clouds(mixed, recorded(path, probe))
 
 
 def _shares(times: Float[np.ndarray, "*r k"], until: float | None) -> Float[np.ndarray, "*r k"]:
     """The weights of the trapezoidal rule over the records up to a time, of sum one."""
     held = np.ones(times.shape, bool) if until is None else times <= until * (1 + 1e-12)
-    if not held[..., 0].all():
-        raise Refusal(f"time_average goes from the start until a time >= 0; got {until}. Write until=1.0.")
     gaps = np.diff(times, axis=-1) * held[..., 1:]
     total = np.zeros(times.shape)
     total[..., 1:] += gaps / 2
