@@ -35,6 +35,7 @@ from haarflow.runs.style import legend_above, log_axes, power_laws, series_of
 DYNAMICS = {"both": (1.0, 1.0), "transport": (1.0, 0.0), "reweighting": (0.0, 1.0)}  # the speeds of each
 PAYOFFS = ("ℓa", "ℓb", "bilinear")
 TRIED = 100_000  # random responses that try to beat the exact error
+EVERY = 4  # steps between two records
 LOOKS = 9  # times at which errors are told, evenly spaced in their logarithm
 FLOOR = 1e-16  # errors are drawn from here on: below is rounding
 
@@ -63,8 +64,8 @@ class ZeroSum(Experiment):
     }
 
     dims: Sizes = (3, 6, 12)  # dimensions d of both players, whose strategies lie on spheres
-    games: Count = 6  # games of each payoff
-    particles: Count = 64  # strategies of each player
+    games: Count = 7  # games of each payoff
+    particles: Count = 48  # strategies of each player
     horizon: Horizon = 100.0  # time of the flow
     dt: Step = 0.04  # time of one step
 
@@ -78,43 +79,40 @@ class ZeroSum(Experiment):
         yield self.unlike, once()
 
     def play(self, key, d):
-        """Every game under every dynamics, in one program: errors of the laws, and of their averages, over time."""
+        """Every game under every dynamics: errors of the laws over time, and of their averages where both act."""
         draw = generator(stream(key, "games", d))
-        drawn = {payoff: [_drawn(draw, d, payoff) for _ in range(self.games)] for payoff in PAYOFFS}
-        starts = [{name: _on_sphere(draw, self.particles, d) for name in "xy"} for _ in range(self.games)]
-        cells = [(way, payoff, g) for way in DYNAMICS for payoff in PAYOFFS for g in range(self.games)]
-        fields = [self._field(drawn[payoff][g], *DYNAMICS[way]) for way, payoff, g in cells]
-        clouds = {name: uniform(np.stack([starts[g][name] for _, _, g in cells])) for name in "xy"}
-        steps = max(32, round(self.horizon / self.dt))
-        options = {"every": max(1, steps // 128), "probes": {"laws": snapshot}, "progress": lambda part: tell(part / 2)}
-        keys = jax.random.split(key, len(cells))
-        path = flow(fields, Extragradient(), clouds, key=keys, dt=self.dt, steps=steps, **options)
-        times = np.unique(np.round(np.geomspace(len(path.steps) / 32, len(path.steps) - 1, LOOKS)).astype(int))
-        shape, errors, averaged = (len(DYNAMICS), len(PAYOFFS), self.games), [], []
-        records = recorded(path)
-        for place, k in enumerate(times):
-            laws = {name: Cloud(one.atoms[:, k], one.weights[:, k]) for name, one in records.items()}
-            means = laws if self.fault == "last law" else time_average(path, until=float(path.times[0, k]))
-            errors.append([self._error(field, laws, run) for run, field in enumerate(fields)])
-            averaged.append([self._error(field, means, run) for run, field in enumerate(fields)])
-            tell(0.5 + (place + 1) / len(times) / 2)
-        labels = {"dynamics": tuple(DYNAMICS), "payoff": PAYOFFS, "time": path.times[0, times].round(9)}
-        axes = ("time", "dynamics", "payoff", "game")
-        tables = {"errors": errors, "averaged": averaged}
+        payoffs = [_drawn(draw, d, payoff) for payoff in PAYOFFS for _ in range(self.games)]
+        starts = [[_on_sphere(draw, self.particles, d) for _ in payoffs] for _ in "xy"]
+        clouds = {name: uniform(np.stack(rows)) for name, rows in zip("xy", starts, strict=True)}
+        errors, averaged, times = [], [], np.zeros(0)
+        for place, (transport, growth) in enumerate(DYNAMICS.values()):
+            path = self._flow(key, [self._field(one, transport, growth) for one in payoffs], clouds)
+            looks = np.round(np.geomspace(len(path.steps) / 32, len(path.steps) - 1, LOOKS)).astype(int)
+            records, times = recorded(path), path.times[0, looks]
+            for k in looks:
+                laws = {name: Cloud(one.atoms[:, k], one.weights[:, k]) for name, one in records.items()}
+                errors.append([_error(payoff, laws, run) for run, payoff in enumerate(payoffs)])
+                if place == 0:
+                    means = laws if self.fault == "last law" else time_average(path, until=float(path.times[0, k]))
+                    averaged.append([_error(payoff, means, run) for run, payoff in enumerate(payoffs)])
+            tell((place + 1) / len(DYNAMICS))
+        shape, labels = (LOOKS, len(PAYOFFS), self.games), {"payoff": PAYOFFS, "time": times.round(9)}
+        axes, ways = ("time", "payoff", "game"), tuple(DYNAMICS)
         return {
-            name: named(np.reshape(rows, (len(times), *shape)), *axes, **labels).transpose(*axes[1:], "time")
-            for name, rows in tables.items()
+            "errors": named(np.reshape(errors, (-1, *shape)), "dynamics", *axes, dynamics=ways, **labels),
+            "averaged": named(np.reshape(averaged, shape), *axes, **labels),
         }
+
+    def _flow(self, key, fields, clouds):
+        """One program for all dynamics; often recorded, for laws that turn quickly are averaged over their records."""
+        steps = max(LOOKS * 32, round(self.horizon / self.dt))
+        keys = jax.random.split(key, len(fields))
+        options = {"every": EVERY, "probes": {"laws": snapshot}, "progress": False}
+        return flow(fields, Extragradient(), clouds, key=keys, dt=self.dt, steps=steps, **options)
 
     def _field(self, payoff, transport, growth):
         ascend = () if self.fault == "both descend" else "y"
         return restrict(DescentAscent(payoff, ascend=ascend, transport=transport, growth=growth), Sphere())
-
-    def _error(self, field, clouds, run):
-        """The exact error of one run, of the zero-sum game whatever the field does."""
-        game = restrict(DescentAscent(field.field.payoff, ascend="y"), Sphere())
-        mine = {name: Cloud(cloud.atoms[run], cloud.weights[run]) for name, cloud in clouds.items()}
-        return max(nikaido_isoda(game, mine).value, FLOOR)
 
     def exactness(self, key):
         """By how much the best of many random responses beats the exact error: in every game, less than rounding."""
@@ -147,7 +145,7 @@ class ZeroSum(Experiment):
 
     def fits(self, data):
         found = {}
-        for (payoff, d), errors in data.averaged.sel(dynamics="both").each("payoff", "d"):
+        for (payoff, d), errors in data.averaged.each("payoff", "d"):
             since = errors.labels("time")[-1] / 16
             found[f"{payoff}, d = {d}, averaged error"] = power_law(errors, along="time", over="game", since=since)
         return found
@@ -174,7 +172,8 @@ class ZeroSum(Experiment):
         }
         reached = (last.sel(dynamics="both") < 1e-6).mean("game")
         return found | {
-            f"share of games with both below 1e-6, {p}, d = {d}": one for (p, d), one in reached.each("payoff", "d")
+            f"share of games with both below 1e-6, {p}, d = {d}": float(one)
+            for (p, d), one in reached.each("payoff", "d")
         }
 
     @panel(
@@ -199,11 +198,12 @@ class ZeroSum(Experiment):
         sharey=True,
     )
     def averages(self, axis, data, payoff):
-        shown = data.averaged.sel(dynamics="both", payoff=payoff)
+        shown = data.averaged.sel(payoff=payoff)
         fits = {str(d): data.fits[f"{payoff}, d = {d}, averaged error"] for d in shown.labels("d")}
         power_laws(axis, shown, along="time", by="d", over="game", fits=fits, power=-1)
         self._finish(axis, payoff, shown)
-        axis.legend(title="d, slope [95% band]", loc="lower left", alignment="left")
+        axis.legend(title="d, slope [95% band]", loc="lower left", alignment="left", bbox_to_anchor=(0.0, -0.02))
+        axis.set_ylim(1e-4)
 
     def _lines(self, axis, shown, payoff, by):
         power_laws(axis, shown, along="time", by=by, over="game", fits={})
@@ -227,6 +227,13 @@ def _drawn(draw, d, payoff):
     if payoff == "bilinear":
         A0, A2, A3, a0, a1 = 0 * A0, 0 * A2, 0 * A3, 0 * a0, 0 * a1
     return QuadraticPayoff(xx=A0, xy=A1, yy=A2, yx2=A3, lx=a0, ly=a1)
+
+
+def _error(payoff, clouds, run):
+    """The exact error of one run, in the zero-sum game whatever the players do."""
+    game = restrict(DescentAscent(payoff, ascend="y"), Sphere())
+    mine = {name: Cloud(cloud.atoms[run], cloud.weights[run]) for name, cloud in clouds.items()}
+    return max(nikaido_isoda(game, mine).value, FLOOR)
 
 
 def _bowl(draw, d):
