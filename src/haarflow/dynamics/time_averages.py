@@ -1,5 +1,6 @@
 """Time averages of laws along a flow: in games it is these that are promised to approach an equilibrium."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,7 +14,8 @@ from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 
 
-def snapshot(clouds: Any) -> Float[Array, "_"]:
+@door
+def snapshot(clouds: Cloud | Mapping[str, Cloud]) -> Float[Array, "_"]:
     """A probe that keeps all atoms and weights at the recorded steps, as one row of numbers: `time_average` reads it.
 
     `flow(..., every=50, probes={"laws": snapshot})` keeps one of fifty laws.

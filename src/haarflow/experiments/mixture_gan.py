@@ -100,8 +100,8 @@ class MixtureGan(Experiment):
         }
         moved = np.linalg.norm(np.diff(atoms[:, 3 * len(times) // 4 :], axis=1), axis=-1).sum(1)
         found["moved"] = named(np.average(moved, axis=1, weights=weights[0, -1]), "run")
-        film = {"film": named(atoms[0], "time", "generator", "axis"), "shown": named(weights[0], "time", "generator")}
-        return found | {f"{name} of {way}": array for name, array in film.items()}
+        found["film"] = named(atoms[0], "time", "generator", "axis", generator=range(n))
+        return found | {"shown": named(weights[0], "time", "generator", generator=range(n))}
 
     def payoff(self):
         """The score of the data minus that of a generator, of one wave."""
@@ -179,8 +179,8 @@ class MixtureGan(Experiment):
 
     @film(
         "Generators on the ring",
-        "The first start. Circles are the modes, larger where the data have more. Left: {generators} generators that move "
-        "and are reweighted (those with a tenth of the mean weight or more). Right: one generator against one "
+        "The first start. Circles are the modes, larger where the data have more. Left: {generators} generators that "
+        "move and are reweighted (those with a tenth of the mean weight or more). Right: one generator against one "
         "discriminator, with its way so far.",
         frames=FRAMES,
         size=(9.6, 4.8),
@@ -195,8 +195,8 @@ class MixtureGan(Experiment):
         trail = right.plot([], [], "-", color=colour("EA"), linewidth=0.8, alpha=0.6)[0]
         point = right.plot([], [], "o", color=INK, markersize=6)[0]
         clock = figure.suptitle("", fontsize=9, x=0.99, ha="right")
-        cloud, weights = data["film of both"].values, data["shown of both"].values
-        lone, times = data["film of one pair"].values[:, 0], data.mass.labels("time")
+        cloud, weights = data.film.sel(way="both").values, data.shown.sel(way="both").values
+        lone, times = data.film.sel(way="one pair", generator=0).values, data.mass.labels("time")
 
         def show(frame: int) -> None:
             held = weights[frame + 1] >= 0.1 / self.generators

@@ -30,12 +30,12 @@ from haarflow.runs.experiment import (
     stream,
     tell,
 )
-from haarflow.runs.style import legend_above, log_axes, power_laws, series_of
+from haarflow.runs.style import legend_above, log_axes, power_laws
 
 DYNAMICS = {"both": (1.0, 1.0), "transport": (1.0, 0.0), "reweighting": (0.0, 1.0)}  # the speeds of each
 PAYOFFS = ("ℓa", "ℓb", "bilinear")
 TRIED = 100_000  # random responses that try to beat the exact error
-EVERY = 4  # steps between two records
+EVERY = 0.16  # the time between two records
 LOOKS = 9  # times at which errors are told, evenly spaced in their logarithm
 FLOOR = 1e-16  # errors are drawn from here on: below is rounding
 
@@ -71,7 +71,7 @@ class ZeroSum(Experiment):
 
     @classmethod
     def full(cls):
-        return cls(dims=(3, 6, 12, 24), games=20, particles=100, horizon=200.0, dt=0.02)
+        return cls(dims=(3, 6, 12, 24), games=10, particles=64, dt=0.02)
 
     def design(self):
         yield self.play, over(d=sorted(self.dims))
@@ -107,7 +107,7 @@ class ZeroSum(Experiment):
         """One program for all dynamics; often recorded, for laws that turn quickly are averaged over their records."""
         steps = max(LOOKS * 32, round(self.horizon / self.dt))
         keys = jax.random.split(key, len(fields))
-        options = {"every": EVERY, "probes": {"laws": snapshot}, "progress": False}
+        options = {"every": max(1, round(EVERY / self.dt)), "probes": {"laws": snapshot}, "progress": False}
         return flow(fields, Extragradient(), clouds, key=keys, dt=self.dt, steps=steps, **options)
 
     def _field(self, payoff, transport, growth):
@@ -187,7 +187,10 @@ class ZeroSum(Experiment):
     )
     def errors(self, axis, data, payoff):
         shown = data.errors.sel(d=6 if 6 in self.dims else min(self.dims), payoff=payoff)
-        self._lines(axis, shown, payoff, by="dynamics")
+        power_laws(axis, shown, along="time", by="dynamics", over="game", fits={})
+        self._finish(axis, payoff, shown)
+        if payoff == PAYOFFS[0]:
+            legend_above(axis)
 
     @panel(
         "Time averages fall like 1/t",
@@ -205,15 +208,9 @@ class ZeroSum(Experiment):
         axis.legend(title="d, slope [95% band]", loc="lower left", alignment="left", bbox_to_anchor=(0.0, -0.02))
         axis.set_ylim(1e-4)
 
-    def _lines(self, axis, shown, payoff, by):
-        power_laws(axis, shown, along="time", by=by, over="game", fits={})
-        self._finish(axis, payoff, shown)
-        if payoff == PAYOFFS[0]:
-            legend_above(axis)
-
     def _finish(self, axis, payoff, shown):
-        times = series_of(shown, along="time", over="game", by=None if shown.ndim == 2 else shown.dims[0])[0]
-        log_axes(axis, np.asarray(times)[[0, len(times) // 2, -1]], "time", "")
+        times = shown.labels("time")
+        log_axes(axis, times[[0, len(times) // 2, -1]].round(1), "time", "")
         if payoff == PAYOFFS[0]:
             axis.set_ylabel("Nikaido–Isoda error")
 

@@ -5,6 +5,7 @@ import inspect
 import entries_algebra
 import entries_dynamics
 import entries_flow
+import entries_games
 import entries_learning
 import entries_measures
 import entries_models
@@ -20,6 +21,7 @@ ROOMS: dict[str, list[Entry]] = {
     "learning": entries_learning.ENTRIES,
     "flow": entries_flow.ENTRIES,
     "dynamics": entries_dynamics.ENTRIES,
+    "games": entries_games.ENTRIES,
     "practice": entries_practice.ENTRIES,
 }
 
@@ -32,6 +34,7 @@ RECORDS = {
     "Gibbs",
     "Optimum",
     "Bounds",
+    "NikaidoIsoda",
     "Discovery",
     "Sharing",
     "SignedPermutation",
