@@ -64,7 +64,7 @@ def test_no_scheme_leaves_a_domain(domain):
 
 @pytest.mark.parametrize("domain", [one for one in DOMAINS if not isinstance(one, Space | Subspace)], ids=shown)
 def test_boxes_cover_a_bounded_domain(domain):
-    """Every point of the domain is the projection of one in a box, and no two points of a box are brought further apart.
+    """Every point of the domain is the projection of one in a box, and no two of a box are brought further apart.
 
     A search is a proof by these two: a box then holds no value further from that at its centre than the constant says.
     """
