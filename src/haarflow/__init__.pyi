@@ -30,11 +30,13 @@ from haarflow.algebra.user_reps import point_set as point_set
 from haarflow.algebra.user_reps import regular_rep as regular_rep
 from haarflow.algebra.user_reps import represent as represent
 from haarflow.dynamics.birth_death import BirthDeath as BirthDeath
-from haarflow.dynamics.domains import Box as Box
-from haarflow.dynamics.domains import Sphere as Sphere
 from haarflow.dynamics.domains import restrict as restrict
 from haarflow.dynamics.fields import Descend as Descend
 from haarflow.dynamics.flow import flow as flow
+from haarflow.dynamics.regions import Ball as Ball
+from haarflow.dynamics.regions import Box as Box
+from haarflow.dynamics.regions import Sphere as Sphere
+from haarflow.dynamics.regions import Torus as Torus
 from haarflow.dynamics.schemes import Adaptive as Adaptive
 from haarflow.dynamics.schemes import Each as Each
 from haarflow.dynamics.schemes import Euler as Euler

@@ -11,11 +11,12 @@ import pytest
 
 from haarflow.dynamics import checkpoints
 from haarflow.dynamics.birth_death import BirthDeath
-from haarflow.dynamics.domains import Sphere, restrict
+from haarflow.dynamics.domains import restrict
 from haarflow.dynamics.fields import Descend, Field, Tangent, advance
 from haarflow.dynamics.flow import Diverged, flow
 from haarflow.dynamics.games import DescentAscent, ExpectedPayoff
 from haarflow.dynamics.players import Along, map_clouds, particle_axes
+from haarflow.dynamics.regions import Sphere
 from haarflow.dynamics.schemes import Each, Euler, Extragradient, Heun, Langevin, Optax, Scheme, streams
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Penalty

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from haarflow.dynamics.domains import Sphere, restrict
+from haarflow.dynamics.domains import restrict
 from haarflow.dynamics.fields import Field, Tangent
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.games import DescentAscent, ExpectedPayoff, FunctionPayoff, Payoff
+from haarflow.dynamics.regions import Sphere
 from haarflow.dynamics.schemes import Adaptive, Euler, Extragradient, Heun
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud, uniform

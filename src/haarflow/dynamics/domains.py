@@ -11,19 +11,17 @@ from typing import Any, ClassVar, Literal
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.algebra.acting import in_jax
 from haarflow.algebra.projection import ByMatrix, Projection
 from haarflow.algebra.reps import Rep
-from haarflow.doors import PositiveLeaf, door
+from haarflow.doors import door
 from haarflow.dynamics.fields import Checked, Descend, Field, Tangent
 from haarflow.dynamics.players import listed, map_clouds
 from haarflow.errors import Refusal
 from haarflow.measures.actions import projection_on
 from haarflow.measures.clouds import Cloud
-from haarflow.values import leaf
 
 
 class Domain(eqx.Module):
@@ -51,6 +49,21 @@ class Domain(eqx.Module):
     def keep(self, before: Float[Array, "n p"], after: Float[Array, "n p"]) -> Float[Array, "n p"]:
         """The points after a step, brought back into the domain."""
         return self.project(after)
+
+    def apart(self, before: Float[Array, "n p"], after: Float[Array, "n p"]) -> Float[Array, "n p"]:
+        """The displacement from points to others: their difference, unless the domain closes on itself."""
+        return after - before
+
+    def cover(self, p: int) -> tuple[Float[np.ndarray, "m p"], Float[np.ndarray, "m p"]]:
+        """The lower and the upper corners of m boxes of R^p whose projections cover the domain.
+
+        On these boxes `project` brings no two points further apart. A search for the best response over the domain
+        needs it to end with a proof; a domain that is not bounded has none.
+        """
+        raise Refusal(
+            f"A {type(self).__name__} says nothing of how boxes cover it, so that no search over it ends with a proof. "
+            "Write a Sphere, Ball, Box or Torus, or a domain of your own with cover(p)."
+        )
 
 
 class Space(Domain):
@@ -100,69 +113,6 @@ class Subspace(Domain):
         return [cls(askew), cls(askew, "start")]
 
 
-@door
-class Sphere(Domain):
-    """The points at distance `radius` from the origin; a step ends at the point of the sphere below it."""
-
-    radius: PositiveLeaf = eqx.field(default=1.0, converter=leaf)
-
-    def project(self, atoms):
-        lengths = jnp.linalg.norm(atoms, axis=-1, keepdims=True)
-        if not isinstance(lengths, Tracer) and not (lengths > 0).all():
-            raise Refusal(
-                "A Sphere has no point nearest to its centre; got an atom there. Write atoms other than zero."
-            )
-        return self.radius.astype(atoms.dtype) * atoms / lengths
-
-    def along(self, atoms, velocity):
-        normal = atoms / self.radius.astype(atoms.dtype)
-        return velocity - jnp.sum(velocity * normal, axis=-1, keepdims=True) * normal
-
-    @classmethod
-    def examples(cls):
-        return [cls(), cls(2.5)]
-
-
-@door
-class Box(Domain):
-    """The points between `low` and `high` in every coordinate: one number for all coordinates, or one for each."""
-
-    low: Float[Array, "*p"] = eqx.field(converter=leaf)
-    high: Float[Array, "*p"] = eqx.field(converter=leaf)
-
-    def __check_init__(self):
-        if self.low.shape != self.high.shape or self.low.ndim > 1:
-            raise Refusal(
-                f"A Box has two bounds, numbers or rows of one length; got the shapes {self.low.shape} and "
-                f"{self.high.shape}. Write Box(-1.0, 1.0), for example."
-            )
-        if not isinstance(self.low, Tracer) and not isinstance(self.high, Tracer) and not (self.low < self.high).all():
-            raise Refusal(
-                f"A Box's low is below its high; got {np.asarray(self.low)} and {np.asarray(self.high)}. Exchange them."
-            )
-
-    def project(self, atoms):
-        low, high = self._bounds(atoms)
-        return jnp.clip(atoms, low, high)
-
-    def along(self, atoms, velocity):
-        low, high = self._bounds(atoms)
-        leaving = ((atoms <= low) & (velocity < 0)) | ((atoms >= high) & (velocity > 0))
-        return jnp.where(leaving, 0, velocity)
-
-    def _bounds(self, atoms):
-        if self.low.ndim and len(self.low) != atoms.shape[-1]:
-            raise Refusal(
-                f"A Box of {len(self.low)} coordinates holds points of R^{len(self.low)}; got a cloud in "
-                f"R^{atoms.shape[-1]}. Write a bound for each coordinate, or one for all."
-            )
-        return (jnp.broadcast_to(bound.astype(atoms.dtype), atoms.shape) for bound in (self.low, self.high))
-
-    @classmethod
-    def examples(cls):
-        return [cls(-1.0, 1.5), cls(np.array([-1.0, -0.5, 0.0, -2.0]), np.array([0.5, 1.0, 0.25, 2.0]))]
-
-
 class Restricted(Field):
     """A field whose particles stay in a domain: EA, where that is the fixed space of a group.
 
@@ -205,6 +155,7 @@ class Restricted(Field):
     @classmethod
     def examples(cls):
         from haarflow.dynamics.games import DescentAscent
+        from haarflow.dynamics.regions import Sphere
 
         ones = Subspace(ByMatrix(jnp.ones((4, 4)) / 4))
         return [

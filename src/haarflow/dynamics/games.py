@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.doors import NonNegativeLeaf, a, door
@@ -36,6 +37,24 @@ class Payoff(eqx.Module):
     @abstractmethod
     def examples(cls) -> Sequence["Payoff"]:
         """Members for the laws, on players "x" and "y" in R^4."""
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        """The players whose points it takes, where it is linear in the law of each."""
+        raise self._mixed()
+
+    def against(self, name: str, clouds: dict[str, Cloud], /) -> Callable:
+        """The function of one point that the player would be paid, with the others as they are.
+
+        Only payoffs that are linear in the law of each player have it: best responses are then points.
+        """
+        raise self._mixed()
+
+    def _mixed(self) -> Refusal:
+        return Refusal(
+            f"Best responses are points where a payoff is linear in the law of each player; {_name(self)} does not say "
+            "that it is. Write ExpectedPayoff(lambda x, y: ...), or a Payoff with players and against(name, clouds)."
+        )
 
     def sample(self, key: PRNGKeyArray) -> "Payoff":
         """One draw of a random payoff; a deterministic one is its own draw."""
@@ -130,17 +149,20 @@ class ExpectedPayoff(Payoff):
         table = jax.vmap(jax.vmap(pair, (None, 0)), (0, None))(one.atoms, other.atoms)
         return one.weights @ table @ other.weights
 
+    @property
+    def players(self):
+        return (self.first, self.second)
+
     def variation(self, clouds):
-        pair, one, other = self._parts(clouds)
-
-        def against_other(x):
-            return jax.vmap(lambda y: pair(x, y))(other.atoms) @ other.weights
-
-        def against_one(y):
-            return jax.vmap(lambda x: pair(x, y))(one.atoms) @ one.weights
-
+        self._parts(clouds)
         found = {name: _still(cloud) for name, cloud in clouds.items()}
-        return found | {self.first: _varied(against_other, one), self.second: _varied(against_one, other)}
+        return found | {name: _varied(self.against(name, clouds), clouds[name]) for name in self.players}
+
+    def against(self, name, clouds):
+        pair, one, other = self._parts(clouds)
+        if name == self.first:
+            return lambda x: jax.vmap(lambda y: pair(x, y))(other.atoms) @ other.weights
+        return lambda y: jax.vmap(lambda x: pair(x, y))(one.atoms) @ one.weights
 
     def _parts(self, clouds: Any) -> tuple[Callable, Cloud, Cloud]:
         """The pair function, and the clouds of the two players whose points it takes to a number."""
@@ -179,6 +201,10 @@ def _leaves(given: Any) -> Any:
     return {name: leaf(one) for name, one in given.items()} if isinstance(given, Mapping) else leaf(given)
 
 
+def _rate(given: Any, name: str, usual: Any) -> Any:
+    return given.get(name, usual) if isinstance(given, Mapping) else given
+
+
 @door
 class DescentAscent(Field):
     """Players who descend a payoff, and those in `ascend`, who climb it: `θ' = ∓transport ∇V`,
@@ -187,6 +213,11 @@ class DescentAscent(Field):
     `payoff` is one for all (a zero-sum game, if some ascend), or {player: payoff} of their own; a plain function of the
     mapping of clouds will do. `transport` and `growth` are numbers, or {player: number}: transport alone is gradient
     descent–ascent, growth alone the replicator, both Wasserstein–Fisher–Rao.
+
+    With a `temperature`, every player also pays `temperature KL(w | reference)` for the weights of its mixed strategy:
+    `(log w)' = −growth (±V + temperature log(w/reference) − mean)`. Over fixed atoms the game then has one equilibrium,
+    where each is Gibbs in the field of the others. `reference` has weights by player; without, all atoms weigh alike.
+    (Atoms that move meet their entropy as noise: `Langevin`.)
     """
 
     payoff: Payoff | Mapping[str, Payoff]
@@ -195,6 +226,26 @@ class DescentAscent(Field):
     growth: NonNegativeLeaf | Mapping[str, NonNegativeLeaf] | None = eqx.field(
         default=None, converter=_leaves, kw_only=True
     )
+    temperature: NonNegativeLeaf | None = eqx.field(default=None, converter=leaf, kw_only=True)
+    reference: Mapping[str, Float[Array, "_"]] | None = eqx.field(default=None, converter=_leaves, kw_only=True)
+
+    def __check_init__(self):
+        if self.temperature is not None and self.growth is None:
+            raise Refusal(
+                "A DescentAscent's temperature is that of growing weights; got no growth. Write growth=1.0 beside it, "
+                "or Langevin(scheme, temperature) for atoms that move."
+            )
+        for name, row in (self.reference or {}).items():
+            if self.temperature is None:
+                raise Refusal(
+                    "A DescentAscent's reference is that of its entropy; got no temperature. Write temperature=0.1."
+                )
+            if not isinstance(row, Tracer) and not ((row > 0).all() and abs(float(row.sum()) - 1) < 1e-6):
+                raise Refusal(
+                    f"A DescentAscent's reference[{name!r}] has weights > 0 of sum one; got a least weight of "
+                    f"{float(row.min(initial=1)):.3g} and the sum {float(row.sum()):.6g}. "
+                    "Write weights / weights.sum()."
+                )
 
     def __call__(self, key, clouds):
         refuse_unless_players(self, clouds, self._named)
@@ -203,8 +254,26 @@ class DescentAscent(Field):
     @property
     def _named(self) -> tuple[str, ...]:
         """Every player that this field speaks of."""
-        mappings = [part for part in (self.payoff, self.transport, self.growth) if isinstance(part, Mapping)]
+        parts = (self.payoff, self.transport, self.growth, self.reference)
+        mappings = [part for part in parts if isinstance(part, Mapping)]
         return (*self.ascend, *(name for mapping in mappings for name in mapping))
+
+    def payoff_of(self, name: str) -> Payoff:
+        """The payoff that a player descends or climbs."""
+        return self.payoff[name] if isinstance(self.payoff, Mapping) else self.payoff
+
+    def log_density(self, name: str, cloud: Cloud) -> Float[Array, "n"]:
+        """`log(w/reference)` at a player's atoms; a weight that underflowed to zero stands at the least number."""
+        logs = jnp.log(jnp.maximum(cloud.weights, jnp.finfo(cloud.weights.dtype).tiny))
+        row = (self.reference or {}).get(name)
+        if row is None:
+            return logs + np.log(cloud.n)
+        if row.shape != cloud.weights.shape:
+            raise Refusal(
+                f"A DescentAscent's reference[{name!r}] has a weight for each atom; got {len(row)} for {cloud.n} "
+                "atoms. Write the weights of the law it is compared with."
+            )
+        return logs - jnp.log(row.astype(logs.dtype))
 
     def _variations(self, key, clouds):
         if not isinstance(self.payoff, Mapping):
@@ -219,15 +288,14 @@ class DescentAscent(Field):
 
     def _tangent(self, name: str, cloud: Cloud, potential, velocity) -> Tangent:
         sign = -1 if name in self.ascend else 1
-        transport, growth = self._rate(self.transport, name, 1.0), self._rate(self.growth, name, None)
+        transport, growth = _rate(self.transport, name, 1.0), _rate(self.growth, name, None)
         moving = sign * transport * velocity
         if growth is None:
             return Tangent(moving)
-        return Tangent(moving, -sign * growth * (potential - cloud.weights @ potential))
-
-    @staticmethod
-    def _rate(given: Any, name: str, usual: Any) -> Any:
-        return given.get(name, usual) if isinstance(given, Mapping) else given
+        cost = sign * potential
+        if self.temperature is not None:
+            cost = cost + self.temperature.astype(cost.dtype) * self.log_density(name, cloud)
+        return Tangent(moving, -growth * (cost - cloud.weights @ cost))
 
     @classmethod
     def examples(cls):
@@ -236,4 +304,5 @@ class DescentAscent(Field):
             cls(pair, ascend="y"),
             cls({"x": other, "y": pair}, ascend=("x",), transport={"x": 0.5}, growth=2.0),
             cls(FunctionPayoff.examples()[0], ascend=(), growth={"y": 1.5}),
+            cls(pair, ascend="y", growth=0.5, temperature=0.3),
         ]

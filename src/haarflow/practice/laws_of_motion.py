@@ -13,10 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from haarflow.algebra.projection import ByMatrix
-from haarflow.dynamics.domains import Box, Domain, Sphere, Subspace, restrict
+from haarflow.dynamics.domains import Domain, Subspace, restrict
 from haarflow.dynamics.fields import Descend, Field
 from haarflow.dynamics.games import Payoff
 from haarflow.dynamics.players import by_name, map_clouds
+from haarflow.dynamics.regions import Box, Sphere
 from haarflow.dynamics.schemes import Each, Langevin, Optax, Scheme
 from haarflow.errors import Refusal
 from haarflow.learning.functionals import Penalty
@@ -121,7 +122,8 @@ def the_projection_is_the_nearest_point(domain):
     inside = np.asarray(domain.project(jnp.asarray(atoms)))
     if getattr(domain, "through", "origin") != "origin":
         return None  # a subspace through each particle's own start has every point in it
-    gaps = np.linalg.norm(atoms - inside, axis=1)[:, None] - np.linalg.norm(atoms[:, None] - inside[None], axis=-1)
+    others = np.stack([_far(domain, atoms, np.broadcast_to(one, atoms.shape)) for one in inside], axis=1)
+    gaps = _far(domain, atoms, inside)[:, None] - others
     return max(float(gaps.max()), off(domain.project(jnp.asarray(inside)), inside))
 
 
@@ -130,7 +132,7 @@ def velocities_along_a_domain_are_where_its_steps_go(domain):
     """The step of size h = 1e-6 that ends inside is `h · along` to first order."""
     atoms, moves = map(jnp.asarray, _places())
     inside, h = domain.project(atoms), 1e-6
-    return off((domain.keep(inside, inside + h * moves) - inside) / h, domain.along(inside, moves))
+    return off(domain.apart(inside, domain.keep(inside, inside + h * moves)) / h, domain.along(inside, moves))
 
 
 @law(Domain, 1e-12)
@@ -141,6 +143,34 @@ def what_is_taken_from_a_velocity_is_at_a_right_angle(domain):
     along = domain.along(inside, moves)
     angles = jnp.sum(along * (moves - along), axis=-1)
     return max(off(angles, jnp.zeros(len(atoms))) / 9, off(domain.along(inside, along), along))
+
+
+@law(Domain, 1e-12)
+def boxes_cover_a_bounded_domain(domain):
+    """Every point is the projection of one in a box of `cover`, and no two of a box are brought further apart.
+
+    A search is a proof by these two: a box then holds no value further from that at its centre than the constant says.
+    A point of the domain is looked for on its ray from the origin, out to where the boxes end.
+    """
+    if type(domain).cover is Domain.cover:
+        return None
+    low, high = domain.cover(4)
+    inside = np.asarray(domain.project(jnp.asarray(_places()[0])))
+    rays = inside[:, None] * np.linspace(1, np.abs(low).max() / np.abs(inside).max(axis=1), 2).T[..., None]
+    held = ((low - 1e-12 <= rays[:, :, None]) & (rays[:, :, None] <= high + 1e-12)).all(axis=3).any(axis=2)
+    require(held.any(axis=1).all(), "a point of the domain is in no box.")
+    places = rays[np.arange(len(rays)), held.argmax(axis=1)]
+    draw, worst = np.random.default_rng(0), off(domain.project(jnp.asarray(places)), inside)
+    for one, other in zip(low, high, strict=True):
+        first, second = draw.uniform(one, other, size=(2, 50, 4))
+        moved = _far(domain, *(np.asarray(domain.project(jnp.asarray(part))) for part in (first, second)))
+        worst = max(worst, float((moved - np.linalg.norm(second - first, axis=1)).max()))
+    return worst
+
+
+def _far(domain: Domain, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """How far points are from others, along the domain where it closes on itself."""
+    return np.linalg.norm(np.asarray(domain.apart(jnp.asarray(before), jnp.asarray(after))), axis=-1)
 
 
 @law(Domain, 1e-12)

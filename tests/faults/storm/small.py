@@ -86,6 +86,11 @@ SMALL: dict[str, str] = {
     "product": "lambda x, y: x @ y",
     "payoff": "hf.games.ExpectedPayoff(product)",
     "game": "hf.games.DescentAscent(payoff, ascend='y', growth=0.5)",
+    "contest": "hf.restrict(hf.games.DescentAscent(hf.games.QuadraticPayoff(xx=moments, xy=goal), ascend='y'), "
+    "hf.Sphere())",
+    "strategies": "contest.begin(players)",
+    "recorded_path": "hf.flow(game, hf.Euler(), players, key=key, dt=0.25, steps=2, every=1, "
+    "probes={'laws': hf.games.snapshot})",
     "saved": "hf.Fitted(unit, wide).save(folder / 'f.npz') or wide.save(folder / 'c.npz') or folder",
     # members of a user's own, whose one method is given
     "OwnField": "class OwnField(hf.extend.Field):\n    at: object\n"

@@ -7,6 +7,7 @@ import entries_depth
 import entries_dynamics
 import entries_flow
 import entries_function_spaces
+import entries_games
 import entries_laws
 import entries_learning
 import entries_measures
@@ -25,6 +26,7 @@ ROOMS: dict[str, list[Entry]] = {
     "learning": entries_learning.ENTRIES,
     "flow": entries_flow.ENTRIES,
     "dynamics": entries_dynamics.ENTRIES,
+    "games": entries_games.ENTRIES,
     "practice": entries_practice.ENTRIES,
     "laws": entries_laws.ENTRIES,
 }
@@ -40,6 +42,7 @@ RECORDS = {
     "KernelFit",
     "FeatureFit",
     "Bounds",
+    "NikaidoIsoda",
     "Discovery",
     "Findings",
     "Sharing",
