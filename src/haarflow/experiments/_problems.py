@@ -249,6 +249,12 @@ def even_neurons(draw: np.random.Generator, n: int) -> Cloud:
     return uniform(balanced(np.repeat([1.0, -1.0], counts), directions(np.concatenate(even))))
 
 
+@eqx.filter_jit
+def outputs(cloud: Cloud, xs: Float[np.ndarray, "b 2"]) -> Float[Array, "b 1"]:
+    """The network of neurons on the plane."""
+    return network(NEURON, cloud, xs)
+
+
 def variation_norm(cloud: Cloud) -> float:
     """The total variation norm of a law of balanced neurons, `∫½|θ|² dmu`."""
     return float(cloud.second_moment()) / 2
@@ -264,7 +270,7 @@ class Drawn(NamedTuple):
     def inequality(self, best: Cloud, penalty: float) -> tuple[float, float]:
         """Half the mean square error of a minimiser on the sample, and what the oracle inequality allows."""
         loudest = np.abs(np.maximum(self.xs @ EVEN.T, 0).T @ self.noise).max() / len(self.xs)
-        error = np.mean((np.asarray(network(NEURON, best, self.xs)) - (self.ys - self.noise)) ** 2) / 2
+        error = np.mean((np.asarray(outputs(best, self.xs)) - (self.ys - self.noise)) ** 2) / 2
         return float(error), (penalty + loudest) * NORM + max(loudest - penalty, 0.0) * variation_norm(best)
 
     def cost_of_draws(self, best: Cloud, n: int) -> float:

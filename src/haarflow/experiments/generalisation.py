@@ -17,7 +17,6 @@ from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.sphere import ReluRisk, relu_split
 from haarflow.measures.clouds import stack_clouds
 from haarflow.measures.distances import generator
-from haarflow.models.units import network
 from haarflow.runs import style
 from haarflow.runs.experiment import (
     Count,
@@ -111,7 +110,7 @@ class Generalisation(Experiment):
         xs = np.sqrt(2) * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
         noise = self.noise * random.normal(size=(self.repetitions, L, 1))
         rows = zip(xs, noise, strict=True)
-        return [problems.Drawn(x, np.asarray(network(UNIT, TRUTH, x)) + e, e) for x, e in rows]
+        return [problems.Drawn(x, np.asarray(problems.outputs(TRUTH, x)) + e, e) for x, e in rows]
 
     def train(self, key, samples, n, penalty):
         """Descent of n neurons on each sample, from even directions, turned at random, for each sign."""
@@ -277,7 +276,7 @@ def _example(sample, laws):
     """The functions of some laws around the circle, and the sample beside them, for a picture."""
     turns = np.linspace(-np.pi, np.pi, 361)
     circle = np.sqrt(2) * np.stack([np.cos(turns), np.sin(turns)], axis=1)
-    curves = np.concatenate([network(UNIT, law, circle) for law in laws], axis=1)
+    curves = np.concatenate([problems.outputs(law, circle) for law in laws], axis=1)
     dots = np.column_stack([np.arctan2(sample.xs[:, 1], sample.xs[:, 0]), sample.ys[:, 0]])
     return {"curves": named(curves, "turn", "law", turn=turns, law=LAWS), "dots": named(dots, "sample", "axis")}
 
