@@ -175,7 +175,7 @@ def test_an_edit_of_what_judges_is_judged_from_the_kept_data(own, capsys, old, n
     assert ran == ""
     assert (second.path / "arrays.npz").read_bytes() == data
     assert "judged again, because the experiment's code has changed" in capsys.readouterr().err
-    names = ("verdicts", "evidence", "figures", "claim", "source")
+    names = ("verdicts", "evidence", "numbers", "claim", "source")
     assert [first.facts[name] for name in names] != [second.facts[name] for name in names]
     assert second.timing == first.timing
     assert own.run(code=0 if second.holds else 1)[0].facts == second.facts
@@ -191,11 +191,11 @@ def test_an_edit_that_changes_nothing_finds_the_record(own, capsys, old, new, fi
 
 
 def test_an_edit_and_back_again_within_a_second_is_seen_each_time(own):
-    first = own.run()[0].facts["figures"]["mean"]
+    first = own.run()[0].facts["numbers"]["mean"]
     for factor in ("3.0", "2.0", "5.0"):
         text = "FACTOR = 2.0" if factor == "3.0" else "FACTOR = 3.0" if factor == "2.0" else "FACTOR = 2.0"
         own.edit(text, f"FACTOR = {factor}")
-        assert own.run()[0].facts["figures"]["mean"] == pytest.approx(first * float(factor) / 2)
+        assert own.run()[0].facts["numbers"]["mean"] == pytest.approx(first * float(factor) / 2)
 
 
 def test_workers_compute_what_the_file_says_now(own):
@@ -207,7 +207,7 @@ def test_workers_compute_what_the_file_says_now(own):
     first, _ = ask()
     own.edit("FACTOR = 2.0", "FACTOR = 4.0")
     second, said = ask()
-    assert second["figures"]["mean"] == pytest.approx(2 * first["figures"]["mean"])
+    assert second["numbers"]["mean"] == pytest.approx(2 * first["numbers"]["mean"])
     assert "computed again" in said
     assert own.run()[1] == ""  # this process and the workers give the same code the same name
 
@@ -220,7 +220,7 @@ def test_parts_of_an_interrupted_run_are_kept_by_the_code_that_made_them(own):
     own.edit("return 1.0", "return 2.0", "_shared.py")
     record, ran = own.run()
     assert ran == "b"
-    assert record.figures["mean"] == 0.5
+    assert record.numbers["mean"] == 0.5
 
 
 def test_a_file_that_changes_while_it_runs_leaves_no_mixed_record(own, capsys):
@@ -243,7 +243,7 @@ def test_force_computes_again_and_resumes_when_interrupted(own, monkeypatch):
     assert ledger.read(first.path).facts == first.facts  # the old record is there until the new one is
     forced, ran = own.run("--force")
     assert ran == "b"
-    assert forced.figures["mean"] == 0.25
+    assert forced.numbers["mean"] == 0.25
     assert not (first.path / "parts").exists()
 
 

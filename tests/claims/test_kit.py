@@ -210,7 +210,7 @@ def test_a_fit_is_made_once_named_and_told_everywhere(monkeypatch):
     assert len(made) == 1
     assert said["fits"]["weak DA"]["value"] == pytest.approx(-1)
     assert "weak DA: slope in n between −1.01 and −0.99" in said["verdicts"]
-    assert said["figures"]["slope, weak DA, high"] == 1.0
+    assert said["numbers"]["slope, weak DA, high"] == 1.0
     fit = data.fits["weak DA"]
     assert statistics.Fit.of(fit.facts()) == fit
     figure = Figure()
@@ -270,7 +270,7 @@ def test_a_record_keeps_the_names_of_axes_and_the_fits(tmp_path, monkeypatch):
     assert isinstance(data.error, Named)
     assert data.error.dims == ("n", "run")
     assert data.error.coords == {"n": (10, 100, 1000)}
-    assert data.fits["the error"].value == record.figures["slope, the error"]
+    assert data.fits["the error"].value == record.numbers["slope, the error"]
     with pytest.raises(AttributeError, match="The arrays of this record are error; got 'errors'"):
         _ = data.errors
 

@@ -160,7 +160,7 @@ def test_words_of_a_record_are_shown_and_not_obeyed(records):
     section = report.section(ledger_read(records, "coin-mean"))
     claim = '<img src=x onerror="alert(1)"> & </table>'
     facts = {**section.record.facts, "claim": claim, "source": claim, "notes": claim, "verdicts": {claim: False}}
-    facts |= {"config": {claim: claim}, "figures": {claim: 1.0}, "command": claim, "evidence": {}}
+    facts |= {"config": {claim: claim}, "numbers": {claim: 1.0}, "command": claim, "evidence": {}}
     hostile = report.Section(type(section.record)(section.record.path, facts, {}), (Picture(problem=claim),))
     found = Page(report.page([hostile], {claim: claim}))
     assert not found.all("img")

@@ -43,11 +43,11 @@ def test_a_run_in_json_is_one_object_with_the_promised_keys(tmp_path, capsys):
     words = ["run", "coin-mean", "--json", "--workers", "0", "--out", str(tmp_path), "--seed", "3"]
     assert answer(words) == 0
     said = json.loads(capsys.readouterr().out)
-    keys = {"experiment", "claim", "source", "config", "seed", "verdicts", "evidence", "figures"}
+    keys = {"experiment", "claim", "source", "config", "seed", "verdicts", "evidence", "numbers"}
     assert set(said) == keys | {"seconds", "memory", "record", "report"}
     assert said["seed"] == 3
     (known,) = said["evidence"].values()
-    assert known == {"value": said["figures"]["slope, the error"], "wanted": "between -0.8 and -0.2"}
+    assert known == {"value": said["numbers"]["slope, the error"], "wanted": "between -0.8 and -0.2"}
     assert said["experiment"] == "coin-mean"
     assert said["claim"] == "The mean of n coins errs like `n^-1/2`."
     assert said["source"] == "Bernoulli, Ars Conjectandi, 1713."
@@ -202,7 +202,7 @@ def test_reproduce_writes_a_report_and_fails_when_a_verdict_does(tmp_path, capsy
 def test_a_failed_verdict_is_explained_by_its_number(tmp_path):
     record = scheduler.run(catalogue.load("broken")(how="false"), out=tmp_path, count=0)
     assert record.verdicts == {"x stays below 0.5": False, "pigs fly": False}
-    assert record.figures == {"first": 1.0, "second": None}
+    assert record.numbers == {"first": 1.0, "second": None}
     section = report.section(record)
     assert "see the numbers: first = 1, second = not finite" in section.html
     assert "could not be drawn" in section.complaints[0]

@@ -122,7 +122,7 @@ def test_the_report_of_a_sweep_labels_sorts_and_draws_by_what_was_swept(written,
 
 def record(config, figures, seed=0, **verdicts):
     """A record as the overview sees it."""
-    facts = {"config": config, "seed": seed, "version": 1, "figures": figures, "verdicts": verdicts or {"holds": True}}
+    facts = {"config": config, "seed": seed, "version": 1, "numbers": figures, "verdicts": verdicts or {"holds": True}}
     return ledger.Record(Path(), facts, {})
 
 

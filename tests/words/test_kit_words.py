@@ -55,7 +55,7 @@ def test_nothing_holds_that_is_not_a_number_and_infinity_is_one():
     assert above("it", np.inf, 1).holds
     with pytest.raises(Refusal, match="low < high; got 2 and 1. Write the smaller of the two first"):
         between("it", 0, 2, 1)
-    with pytest.raises(Refusal, match="below takes a sentence, a value and bound; got 1 arguments"):
+    with pytest.raises(Refusal, match="below judges one number; got None"):
         below("it")
 
 
@@ -137,4 +137,4 @@ def test_verdicts_of_numpy_and_jax_are_plain_booleans():
     said = judge.judgement(Given(), Data({"claims": claims, "numbers": numbers}))
     assert said["verdicts"] == {"a": True, "b": False, "c below 1": False}
     assert said["evidence"] == {"c below 1": {"value": None, "wanted": "below 1"}}
-    assert said["figures"] == {"x": 0.5, "n": 3, "inf": None}
+    assert said["numbers"] == {"x": 0.5, "n": 3, "inf": None}

@@ -297,4 +297,8 @@ def _printed(psi, places):
 
 def _fit(array, **options):
     """The power law in d; nan where a run never learns."""
-    return power_law(array, along="d", **options) if np.isfinite(array).all() else Fit(*[np.nan] * 4, along="d")
+    return (
+        power_law(array, along="d", **options)
+        if np.isfinite(array).all()
+        else Fit(np.nan, np.nan, np.nan, np.nan, (), along="d")
+    )

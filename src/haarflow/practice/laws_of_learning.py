@@ -85,7 +85,7 @@ def labels_of_an_example_are_those_of_the_loss(loss, ys):
     """It takes them as they are, prefers them to others, and refuses labels of another form than it names."""
     ys = jnp.asarray(ys)
     require(loss.fitting(Labels(ys), ys.shape[1]) is ys, "labels of its own form are changed.")
-    worse = np.sum(np.asarray(_costs(loss, ys, ys)) >= np.asarray(_costs(loss, -3 * ys, ys)))
+    worse = float(np.sum(np.asarray(_costs(loss, ys, ys)) >= np.asarray(_costs(loss, -3 * ys, ys))))
     if loss.labels != "reals":
         try:
             loss.fitting(Labels(ys + 0.7), ys.shape[1])

@@ -90,7 +90,7 @@ def _value(model, cloud, xs):
     return model(cloud, xs)
 
 
-def _drawn(model: Network) -> tuple[Cloud, Any]:
+def _drawn(model: Any) -> tuple[Cloud, Any]:
     draw = np.random.default_rng(0)
     cloud = Cloud(draw.normal(size=(4, model.dim)), draw.dirichlet(np.ones(4)))
     return cloud, jnp.asarray(draw.normal(size=(5, model.inputs)))

@@ -179,7 +179,8 @@ def no_scheme_leaves_a_domain(domain):
     start = Cloud(_places()[0], np.full(30, 1 / 30))
     field = Descend(Penalty(0.3))
     through = isinstance(domain, Subspace) and domain.through == "start"
-    held = restrict(field, domain.projector.matrix, through="start") if through else restrict(field, domain)
+    plane: Any = domain.projector if through else None
+    held = restrict(field, plane.matrix, through="start") if through else restrict(field, domain)
     begun, end = _walked(Langevin(_adam(), 0.1), held, start, 20, 0.3)
     require(float(jnp.abs(end.atoms - begun.atoms).max()) > 0.1, "no particle moves.")
     return off(domain.keep(begun.atoms, end.atoms), end.atoms)

@@ -20,29 +20,21 @@ class Claim(NamedTuple):
     wanted: str
 
 
-class Check(NamedTuple):
-    """A verdict with the number it rests on, in the old style; goes with it."""
-
-    holds: bool
-    value: float
-    wanted: str
-
-
-def below(*arguments: Any) -> Any:
-    """`below(sentence, value, bound)` holds when value < bound; never when one of them is nan."""
-    sentence, value, bound = _judged("below", "bound", arguments)
+def below(sentence: Any, value: Any = None, bound: Any = None) -> Claim:
+    """Holds when value < bound; never when one of them is nan."""
+    sentence, value, bound = _judged("below", sentence, value, bound)
     return _claim(sentence, value < bound, value, f"below {bound:g}", bound=bound)
 
 
-def above(*arguments: Any) -> Any:
-    """`above(sentence, value, bound)` holds when value > bound; never when one of them is nan."""
-    sentence, value, bound = _judged("above", "bound", arguments)
+def above(sentence: Any, value: Any = None, bound: Any = None) -> Claim:
+    """Holds when value > bound; never when one of them is nan."""
+    sentence, value, bound = _judged("above", sentence, value, bound)
     return _claim(sentence, value > bound, value, f"above {bound:g}", bound=bound)
 
 
-def between(*arguments: Any) -> Any:
-    """`between(sentence, value, low, high)` holds when low < value < high; never when one of them is nan."""
-    sentence, value, low, high = _judged("between", "low, high", arguments)
+def between(sentence: Any, value: Any = None, low: Any = None, high: Any = None) -> Claim:
+    """Holds when low < value < high; never when one of them is nan."""
+    sentence, value, low, high = _judged("between", sentence, value, low, high)
     if low >= high:
         raise Refusal(
             f"between(value, low, high) has low < high; got {low:g} and {high:g}. Write the smaller of the two first."
@@ -52,13 +44,13 @@ def between(*arguments: Any) -> Any:
 
 def at_least(sentence: str, value: Any, bound: Any) -> Claim:
     """Holds when value >= bound: for shares and counts, which may meet their bound."""
-    sentence, value, bound = _judged("at_least", "bound", (sentence, value, bound))
+    sentence, value, bound = _judged("at_least", sentence, value, bound)
     return _claim(sentence, value >= bound, value, f"at least {bound:g}", bound=bound)
 
 
 def within(sentence: str, value: Any, low: Any, high: Any) -> Claim:
     """Holds when low <= value <= high: for counts in a band, whose ends belong to it."""
-    sentence, value, low, high = _judged("within", "low, high", (sentence, value, low, high))
+    sentence, value, low, high = _judged("within", sentence, value, low, high)
     return _claim(sentence, low <= value <= high, value, f"from {low:g} to {high:g}", low=low, high=high)
 
 
@@ -76,14 +68,9 @@ def holds(sentence: str, truth: Any) -> Claim:
     return Claim(_words(sentence), bool(found), None, "")
 
 
-def _judged(owner: str, bounds: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The sentence and the numbers; without a sentence in the old style."""
-    count = 2 + bounds.count(",") + 1
-    if len(arguments) == count - 1:
-        return None, *(_number(owner, one) for one in arguments)
-    if len(arguments) != count:
-        raise Refusal(f"{owner} takes a sentence, a value and {bounds}; got {len(arguments)} arguments.")
-    return _words(arguments[0]), *(_number(owner, one) for one in arguments[1:])
+def _judged(owner: str, sentence: Any, *numbers: Any) -> tuple[Any, ...]:
+    """The sentence and the numbers, checked."""
+    return _words(sentence), *(_number(owner, one) for one in numbers)
 
 
 def _words(sentence: Any) -> str:
@@ -94,9 +81,7 @@ def _words(sentence: Any) -> str:
     return sentence
 
 
-def _claim(sentence: str | None, holds: bool, value: float, wanted: str, **bounds: float) -> Any:
-    if sentence is None:
-        return Check(holds, value, wanted)
+def _claim(sentence: str, holds: bool, value: float, wanted: str, **bounds: float) -> Claim:
     place = re.compile(r"\{(" + "|".join(bounds) + r")(?::([^}]*))?\}")
     if place.search(sentence):
         sentence = place.sub(lambda found: format(bounds[found[1]], found[2] or "g"), sentence)

@@ -100,10 +100,6 @@ class Part:
 
 def parts(experiment: Any) -> dict[str, Part]:
     """The parts of an experiment by label, in the order in which they are run."""
-    if is_old(experiment):
-        return {
-            name: Part(lambda key, name=name: experiment.run(key, name), {}, name) for name in _old_parts(experiment)
-        }
     found: dict[str, Part] = {}
     for method, cells in _designed(experiment):
         for cell in cells:
@@ -120,16 +116,12 @@ def compute(experiment: Any, key: Any, label: str) -> tuple[dict[str, np.ndarray
     found = part.method(key, **part.cell)
     if not isinstance(found, Mapping) or not all(isinstance(name, str) for name in found):
         raise Refusal(f"A part gives a dictionary of arrays by name; for {label!r} it gave {said(found)}.")
-    if is_old(experiment):
-        return {name: np.asarray(array) for name, array in found.items()}, {}
     arrays = {name: _named(name, array, part) for name, array in found.items()}
     return {name: array.values for name, array in arrays.items()}, {name: described(a) for name, a in arrays.items()}
 
 
-def gather(experiment: Any, pieces: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Any:
+def gather(experiment: Any, pieces: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Data:
     """The arrays of all parts, given as `compute` gives them, joined along the axes of the design."""
-    if is_old(experiment):
-        return experiment.gather({label: dict(arrays) for label, (arrays, _) in pieces.items()})
     joined: dict[str, Named] = {}
     for method, cells in _designed(experiment):
         found = [(cell, restored(*pieces[_words(method, cell)])) for cell in cells]
@@ -236,20 +228,3 @@ def _placed(array: Named | None, labels: dict[str, list[Any]], shape: tuple[int,
         places = [[labels[dim].index(one) for one in array.labels(dim).tolist()] for dim in array.dims]
         values[np.ix_(*places)] = array.values
     return values
-
-
-def is_old(experiment: Any) -> bool:
-    """Whether an experiment is written in the old style, with verdict(data) in place of claims(data)."""
-    from haarflow.runs.experiment import Experiment
-
-    return type(experiment).verdict is not Experiment.verdict
-
-
-def _old_parts(experiment: Any) -> list[str]:
-    found = experiment.parts()
-    words = isinstance(found, list) and all(isinstance(part, str) for part in found)
-    if not words or len(set(found)) != len(found) or not found:
-        raise Refusal(
-            f"The parts of {experiment.name} are a list of different names, at least one; got {found!r:.200}."
-        )
-    return found

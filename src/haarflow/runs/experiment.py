@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from haarflow.runs.catalogue import fault_sentence, named_after, read_docstring
-from haarflow.runs.claims import Check, Claim, above, at_least, below, between, holds, within
+from haarflow.runs.claims import Claim, above, at_least, below, between, holds, within
 from haarflow.runs.design import Cells, blocks, compute, gather, once, over, parts
 from haarflow.runs.named import Data, Named, joined, named
 from haarflow.runs.panels import Panel, drawn, film, panel
@@ -21,7 +21,6 @@ from haarflow.runs.statistics import Fit, power_law, slope
 
 __all__ = [
     "Cells",
-    "Check",
     "Claim",
     "Count",
     "Data",
@@ -184,23 +183,3 @@ class Experiment(BaseModel):
             "code": source(type(self))._asdict(),
             "digest": digest(self.name, config, seed, self.version),
         }
-
-    # The old style, which goes when all experiments are converted.
-
-    def parts(self) -> list[str]:
-        """The independent pieces of the work."""
-        return ["all"]
-
-    def gather(self, pieces: dict[str, dict[str, Any]]) -> Mapping[str, Any]:
-        """The arrays of all parts as one dictionary, by default named part/array when there are several."""
-        if list(pieces) == ["all"]:
-            return pieces["all"]
-        return {f"{part}/{name}": array for part, piece in pieces.items() for name, array in piece.items()}
-
-    def verdict(self, data: Any) -> Mapping[str, Any]:
-        """Each claim, as a sentence that states its bound, and whether it holds (a bool or a Check)."""
-        raise NotImplementedError
-
-    def figures(self, data: Any) -> Mapping[str, Any]:
-        """The numbers behind the verdicts."""
-        return {}

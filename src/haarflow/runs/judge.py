@@ -8,7 +8,7 @@ from typing import Any
 
 from haarflow.errors import Refusal
 from haarflow.runs import design, ledger, machine
-from haarflow.runs.experiment import Check, Claim, Data, Experiment, Named
+from haarflow.runs.experiment import Claim, Data, Experiment, Named
 from haarflow.runs.source import source
 from haarflow.values import said
 
@@ -31,7 +31,7 @@ def conclude(experiment: Experiment, seed: int, home: Path, command: str) -> led
         **experiment.identity(seed),
         "command": command,
         **judged,
-        **({"axes": data.axes()} if isinstance(data, Data) else {}),
+        "axes": data.axes(),
         "precision": "float64",
         "versions": versions,
     }
@@ -42,9 +42,7 @@ def conclude(experiment: Experiment, seed: int, home: Path, command: str) -> led
 
 def judge_again(experiment: Experiment, record: ledger.Record) -> ledger.Record:
     """The record with its data as they are, judged by the experiment as it is now."""
-    data = record.arrays()
-    if isinstance(data, Data):
-        data = Data(data, lambda data: design.named_fits(experiment, data))
+    data = Data(record.arrays(), lambda data: design.named_fits(experiment, data))
     facts = {**record.facts, **experiment.identity(record.seed), **judgement(experiment, data)}
     return ledger.write_record(record.path, facts, data, record.timing)
 
@@ -66,38 +64,32 @@ def standing(experiment: Experiment, record: ledger.Record) -> Standing:
     return Standing.CURRENT if same else Standing.TO_JUDGE
 
 
-def judgement(experiment: Experiment, data: Any) -> dict[str, Any]:
+def judgement(experiment: Experiment, data: Data) -> dict[str, Any]:
     """The verdicts as plain booleans, the number and bound behind each where it is known, the fits and the numbers."""
     judged = claims(experiment, data)
     evidence = {
         sentence: {"value": _number("claims(data)", sentence, claim.value), "wanted": claim.wanted}
         for sentence, claim in judged.items()
-        if isinstance(claim, Check) or (isinstance(claim, Claim) and claim.value is not None)
+        if claim.value is not None
     }
-    fits = {"fits": {name: fit.facts() for name, fit in data.fits.items()}} if isinstance(data, Data) else {}
     return {
-        "verdicts": {sentence: _truth(sentence, claim) for sentence, claim in judged.items()},
+        "verdicts": {sentence: claim.holds for sentence, claim in judged.items()},
         "evidence": evidence,
-        **fits,
-        "figures": {name: _number("numbers(data)", name, value) for name, value in numbers(experiment, data).items()},
+        "fits": {name: fit.facts() for name, fit in data.fits.items()},
+        "numbers": {name: _number("numbers(data)", name, value) for name, value in numbers(experiment, data).items()},
     }
 
 
-def claims(experiment: Experiment, data: Any) -> dict[str, Any]:
+def claims(experiment: Experiment, data: Data) -> dict[str, Claim]:
     """The claims of an experiment by their sentences, judged."""
-    if design.is_old(experiment):
-        found = _named("verdict(data)", experiment.verdict(data))
-    else:
-        found = _by_sentence(experiment.claims(data))
+    found = _by_sentence(experiment.claims(data))
     if not found:
         raise Refusal("claims(data) judges at least one claim; it gave none.")
     return found
 
 
-def numbers(experiment: Experiment, data: Any) -> dict[str, Any]:
+def numbers(experiment: Experiment, data: Data) -> dict[str, Any]:
     """The numbers of the fits, and those that the experiment adds."""
-    if design.is_old(experiment):
-        return _named("figures(data)", experiment.figures(data))
     told = [_each(name, value) for name, value in _named("numbers(data)", experiment.numbers(data)).items()]
     parts = [*(fit.numbers() for fit in data.fits.values()), *told]
     return {name: value for part in parts for name, value in part.items()}
@@ -129,17 +121,6 @@ def _by_sentence(found: Any) -> dict[str, Claim]:
             raise Refusal(f"Every claim has a sentence of its own; got twice {claim.sentence!r}.")
         judged[claim.sentence] = claim
     return judged
-
-
-def _truth(claim: str, verdict: Any) -> bool:
-    import numpy as np
-
-    holds = np.asarray(verdict.holds if isinstance(verdict, Check | Claim) else verdict)
-    if holds.ndim:
-        raise Refusal(f"a verdict is true or false; {claim!r} is an array. Write `.all()` or `.max() < bound`.")
-    if holds.dtype != bool:
-        raise Refusal(f"a verdict is true or false; {claim!r} is {said(verdict)}. Write a comparison, or below(...).")
-    return bool(holds)
 
 
 def _named(owner: str, found: Any) -> dict[str, Any]:

@@ -102,7 +102,7 @@ class Record:
     timing: dict[str, Any]
 
     def __getattr__(self, name: str) -> Any:
-        """A fact by its name: experiment, claim, config, verdicts, figures and so on."""
+        """A fact by its name: experiment, claim, config, verdicts, numbers and so on."""
         try:
             return self.__dict__["facts"][name]
         except KeyError:
@@ -132,8 +132,6 @@ class Record:
         content = _read(path)
         if content is None or sha256(content) != self.facts["arrays"]["sha256"]:
             raise _damaged(self.path, "arrays.npz is missing, truncated or changed")
-        if "axes" not in self.facts:
-            return unpack(content)
         from haarflow.runs.named import Data, restored
         from haarflow.runs.statistics import Fit
 
@@ -142,7 +140,7 @@ class Record:
 
     def summary(self) -> dict[str, Any]:
         """What `--json` prints."""
-        keys = ("experiment", "claim", "source", "config", "seed", "verdicts", "evidence", "figures")
+        keys = ("experiment", "claim", "source", "config", "seed", "verdicts", "evidence", "numbers")
         measured = {"seconds": self.seconds, "memory": self.memory}
         return {**{key: self.facts[key] for key in keys}, **measured, "record": str(self.path)}
 

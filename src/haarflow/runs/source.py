@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-COMPUTES = ("design", "run", "parts", "gather")
-JUDGES = ("fits", "claims", "numbers", "verdict", "figures")
+COMPUTES = ("design", "run")
+JUDGES = ("fits", "claims", "numbers")
 PICTURES = ("panel", "film")  # methods so marked: no record depends on them either
 APART = {"tour", "quick", "full", "panels"}  # sizes and pictures: no record depends on how they are written
 HOUSE = Path(__file__).resolve().parents[1]

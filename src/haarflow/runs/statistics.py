@@ -86,9 +86,6 @@ class Fit:
         return cls(**{**known, "sizes": tuple(facts["sizes"])})
 
 
-Slope = Fit  # the old name, until no experiment uses it
-
-
 @door
 def power_law(
     array: Named,

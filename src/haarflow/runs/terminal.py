@@ -58,7 +58,7 @@ def catalogue_lines(entries: list[Any], width: int | None, *, claims: bool = Fal
 
 def numbers(record: "Record") -> dict[str, Any]:
     """The numbers behind the verdicts of a record."""
-    return record.facts["numbers"] if "numbers" in record.facts else record.facts["figures"]
+    return record.facts["numbers"]
 
 
 def evidence(record: "Record", claim: str) -> str:
