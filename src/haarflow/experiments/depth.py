@@ -5,7 +5,6 @@ from itertools import pairwise
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
@@ -108,6 +107,8 @@ class Depth(Experiment):
 
     def training(self, key, d):
         """A trained shallow network: its error and its norm; and the error of the network with one layer more."""
+        import optax
+
         law = _laplace(d, self.omega)
         xs, ys = law(stream(key, "tests", d), TESTS)
         unit, deep = Perceptron(d, 2, "cos"), oscillating_unit(d)

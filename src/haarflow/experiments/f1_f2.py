@@ -2,7 +2,6 @@
 
 import jax
 import numpy as np
-import optax
 
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
@@ -240,6 +239,8 @@ def _kernel(seen, chosen_by, tests):
 
 
 def _network(draw, seen, chosen_by, tests, particles, steps):
+    import optax
+
     d, data = seen.shape[1], Sample(seen, _neuron(seen))
     unit, found = Neuron(d), []
     start = uniform(relu_students(draw, 1, particles, d)[0])
