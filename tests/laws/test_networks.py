@@ -43,6 +43,25 @@ def value(model, cloud, xs):
     return model(cloud, xs)
 
 
+@eqx.filter_jit
+def mean_of_particles(model, cloud, xs):
+    return jnp.einsum("n,ncb->bc", cloud.weights, model.batched(cloud.atoms, xs))
+
+
+@eqx.filter_jit
+def feedback(model, cloud, xs):
+    """What comes back from the sine of the outputs, and the derivative that it should be."""
+    slopes = jnp.sin(model(cloud, xs))
+    return model.pullback(cloud, xs, jnp.sin), jax.grad(lambda mu: jnp.sum(slopes * model(mu, xs)))(cloud)
+
+
+@eqx.filter_jit
+def answers(model, data, cloud):
+    """The network on the inputs of a sample, its risk there, and the variation of that."""
+    risk = Risk(model, data)
+    return network(model, cloud, data.xs), risk(cloud), *risk.variation(cloud)
+
+
 @pytest.mark.parametrize(("model", "on_x", "on_y"), CASES, ids=shown)
 def test_moved_clouds_answer_moved_inputs(model, on_x, on_y):
     """`network(M_g # mu, g x) = g network(mu, x)`, at every element."""
@@ -70,30 +89,30 @@ def test_the_average_of_a_network_is_equivariant_and_averages_by_hand(model, on_
 @pytest.mark.parametrize(("model", "on_x", "on_y"), CASES, ids=shown)
 def test_a_linear_network_is_the_mean_of_its_particles_and_says_so(model, on_x, on_y):
     mu, xs = cloud_for(model), inputs_for(model)
-    mean = jnp.einsum("n,ncb->bc", mu.weights, model.batched(mu.atoms, xs))
-    gap = float(jnp.abs(mean - value(model, mu, xs)).max())
+    gap = float(np.abs(np.asarray(mean_of_particles(model, mu, xs)) - np.asarray(value(model, mu, xs))).max())
     assert gap < 1e-13 if model.linear else gap > 1e-3
 
 
 @pytest.mark.parametrize(("model", "on_x", "on_y"), CASES, ids=shown)
 def test_feedback_is_the_derivative(model, on_x, on_y):
     mu, xs = cloud_for(model), inputs_for(model)
-    potential, gradient = model.pullback(mu, xs, jnp.sin)
-    slopes = jnp.sin(value(model, mu, xs))
-    slope = jax.grad(lambda mu: jnp.sum(slopes * model(mu, xs)))(mu)
+    (potential, gradient), slope = feedback(model, mu, xs)
     np.testing.assert_allclose(potential, slope.weights, rtol=1e-11, atol=1e-13)
-    np.testing.assert_allclose(gradient * mu.weights[:, None], slope.atoms, rtol=1e-11, atol=1e-13)
+    weighted = np.asarray(gradient) * np.asarray(mu.weights)[:, None]
+    np.testing.assert_allclose(weighted, slope.atoms, rtol=1e-11, atol=1e-13)
 
 
 def test_a_unit_a_network_and_a_function_are_networks():
     unit, xs = Perceptron(2, 1, "tanh"), np.random.default_rng(0).normal(size=(5, 2))
     mu, sample = cloud_for(unit), Sample(xs, np.sin(xs[:, :1]))
     given = unit, Mean(unit), lambda cloud, xs: network(unit, cloud, xs), Residual((unit,))
+    outputs, risk, *variation = answers(unit, sample, mu)
     for one in given:
-        np.testing.assert_allclose(network(one, mu, xs), network(unit, mu, xs), rtol=1e-13)
-        np.testing.assert_allclose(Risk(one, sample)(mu), Risk(unit, sample)(mu), rtol=1e-13)
-        for found, known in zip(Risk(one, sample).variation(mu), Risk(unit, sample).variation(mu), strict=True):
-            np.testing.assert_allclose(found, known, rtol=1e-10, atol=1e-14)
+        found, value, *varied = answers(one, sample, mu)
+        np.testing.assert_allclose(found, outputs, rtol=1e-13)
+        np.testing.assert_allclose(value, risk, rtol=1e-13)
+        for part, known in zip(varied, variation, strict=True):
+            np.testing.assert_allclose(part, known, rtol=1e-10, atol=1e-14)
     assert isinstance(Risk(given[2], sample).network, CustomNetwork)
     assert Risk(unit, sample).unit is unit
 
@@ -129,8 +148,8 @@ def test_a_linear_network_of_any_kind_is_reduced_and_a_residual_one_is_not():
     cloud = start.orbit(model.action(on_x, on_y))
     field, key = Descend(Risk(model, data)), jax.random.key(0)
     small = reduce_by_orbits(field, cloud, on_x, on_y)
-    found, known = small.field(key, small.cloud).velocity, field(key, cloud).velocity[: start.n]
-    np.testing.assert_allclose(found, known, atol=1e-12)
+    speed = eqx.filter_jit(lambda field, cloud: field(key, cloud).velocity)
+    np.testing.assert_allclose(speed(small.field, small.cloud), speed(field, cloud)[: start.n], atol=1e-12)
     deep = Residual((Dense(3, 3, "tanh"), Dense(3, 1)))
     orbit = cloud_for(deep).orbit(deep.action(on_x, on_y))
     with pytest.raises(Refusal, match=r"where it is linear in the cloud; got a Residual, which is not. Flow the whole"):

@@ -1,5 +1,6 @@
 """Every unit: its batched forms equal its formula, and its action is jointly equivariant."""
 
+import equinox as eqx
 import jax
 import jax.export
 import jax.numpy as jnp
@@ -16,28 +17,46 @@ from haarflow.models.fits import violations
 from haarflow.models.units import Custom, Dense, Perceptron, Unit, network
 
 UNITS = members(Unit)
+WEIGHTS, LAW = jnp.array([0.5, -0.2, 0.0, 1.0, 2.0]), jnp.array([0.5, -0.2, 0.0, 0.1, 0.6])
 
 
 def points(unit, n=5, b=4):
-    keys = jax.random.split(jax.random.key(7))
-    return jax.random.normal(keys[0], (n, unit.dim)), jax.random.normal(keys[1], (b, unit.inputs))
+    draw = np.random.default_rng(7)
+    return jnp.asarray(draw.normal(size=(n, unit.dim))), jnp.asarray(draw.normal(size=(b, unit.inputs)))
+
+
+@eqx.filter_jit
+def asked(unit, thetas, xs):
+    """All that is asked of a unit in one program: its batch, two weighted sums, and its pullback of the sine."""
+    sums = [unit.weighted_sum(weights, thetas, xs) for weights in (WEIGHTS, LAW)]
+    return unit.batched(thetas, xs), *sums, unit.pullback(LAW, thetas, xs, jnp.sin)
+
+
+@eqx.filter_jit
+def one(unit, theta, x):
+    return unit(theta, x)
+
+
+@eqx.filter_jit
+def derivative(unit, thetas, xs, slopes):
+    """That of the plain sum in the weights and in the atoms, at unit weights."""
+    back = jax.vjp(lambda w, atoms: jnp.einsum("n,ncb->bc", w, unit.batched(atoms, xs)), jnp.ones(5), thetas)[1]
+    return back(slopes)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 def test_batched_is_the_formula_at_every_particle_and_input(unit):
     thetas, xs = points(unit)
-    many = unit.batched(thetas, xs)
+    many, *_ = asked(unit, thetas, xs)
     assert many.shape == (5, unit.outputs, 4)
-    formula = np.array([[unit(theta, x) for x in xs] for theta in thetas]).transpose(0, 2, 1)
+    formula = np.array([[one(unit, theta, x) for x in xs] for theta in thetas]).transpose(0, 2, 1)
     np.testing.assert_allclose(many, formula, rtol=1e-13, atol=1e-14)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 def test_the_weighted_sum_is_the_weighted_sum_and_linear_in_weights(unit):
-    thetas, xs = points(unit)
-    weights = jnp.array([0.5, -0.2, 0.0, 1.0, 2.0])
-    total = unit.weighted_sum(weights, thetas, xs)
-    formula = sum(w * unit.batched(thetas, xs)[i].T for i, w in enumerate(weights))
+    many, total, *_ = asked(unit, *points(unit))
+    formula = sum(w * np.asarray(many[i]).T for i, w in enumerate(np.asarray(WEIGHTS)))
     np.testing.assert_allclose(total, formula, rtol=1e-12, atol=1e-13)
 
 
@@ -45,12 +64,8 @@ def test_the_weighted_sum_is_the_weighted_sum_and_linear_in_weights(unit):
 def test_the_pullback_is_the_derivative_of_the_weighted_sum(unit):
     """In the weights the potential, in the atoms the gradient: at unit weights, whatever the weights."""
     thetas, xs = points(unit)
-    weights = jnp.array([0.5, -0.2, 0.0, 0.1, 0.6])
-    potential, gradient = unit.pullback(weights, thetas, xs, jnp.sin)
-    slopes = jnp.sin(unit.weighted_sum(weights, thetas, xs))
-    plain, back = jax.vjp(lambda w, atoms: jnp.einsum("n,ncb->bc", w, unit.batched(atoms, xs)), jnp.ones(5), thetas)
-    expected = back(slopes)
-    assert plain.shape == slopes.shape
+    _, _, total, (potential, gradient) = asked(unit, thetas, xs)
+    expected = derivative(unit, thetas, xs, jnp.asarray(np.sin(total)))
     np.testing.assert_allclose(potential, expected[0], rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-12, atol=1e-13)
 
@@ -78,9 +93,11 @@ def test_a_network_is_exported_for_every_size_of_batch(unit):
     thetas, xs = points(unit, b=70)
     cloud, (b,) = uniform(thetas), jax.export.symbolic_shape("b")
     shape = jax.ShapeDtypeStruct((b, unit.inputs), xs.dtype)
-    exported = jax.export.export(jax.jit(lambda xs: network(unit, cloud, xs)))(shape)
+    known = jax.jit(lambda xs: network(unit, cloud, xs))
+    exported = jax.export.export(known)(shape)
     for size in (1, 70):
-        np.testing.assert_allclose(exported.call(xs[:size]), network(unit, cloud, xs[:size]), rtol=1e-12, atol=1e-13)
+        few = np.asarray(xs)[:size]
+        np.testing.assert_allclose(exported.call(few), known(few), rtol=1e-12, atol=1e-13)
 
 
 def test_an_action_that_does_not_commute_is_refused_with_the_element_and_the_size():
