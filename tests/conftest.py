@@ -1,7 +1,43 @@
-"""Every test runs in float64, with shapes and types of the library checked at run time."""
+"""Every test runs in float64, with shapes and types of the library checked at run time, and compiles in a hurry.
+
+Most tests compile many small programs and run each of them once: compiling is most of what they cost, and XLA's
+optimisations are most of compiling. Tests that run long, or are about the compiled program itself, carry the mark
+`optimised`: they are compiled as a user's programs are. `make test-slow` compiles all of them so.
+"""
+
+import os
 
 import jax
+import pytest
 from jaxtyping import install_import_hook
+
+PLAIN = "--xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters"  # XLA ignores it where there are none
+
+
+def in_a_hurry(config):
+    """Whether the default tests are run."""
+    return "not slow" in config.option.markexpr
+
+
+def pytest_configure(config):
+    """Before anything is compiled; the processes that tests start inherit it."""
+    if in_a_hurry(config):
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {PLAIN}".strip()
+        os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+        jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    """Fixtures included, whatever their scope."""
+    if not in_a_hurry(item.config) or not item.get_closest_marker("optimised"):
+        return (yield)
+    jax.config.update("jax_disable_most_optimizations", False)
+    try:
+        return (yield)
+    finally:
+        jax.config.update("jax_disable_most_optimizations", True)
+
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -9,6 +9,7 @@ from haarflow.practice.escape import RULES
 from haarflow.runs import design, judge, style
 from haarflow.runs.experiment import Data, named
 
+pytestmark = pytest.mark.optimised
 SMALL = Discovery(
     example_runs=2,
     small_runs=2,

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import equinox as eqx
 import jax
 import jax.experimental.layout
 import jax.extend.random
@@ -19,39 +20,41 @@ from haarflow.members import members
 from haarflow.models.units import Dense, Unit
 
 FUSED = [unit for unit, *_ in members(Unit) if unit.fused() is not None]
+pytestmark = pytest.mark.optimised
+
+
+@eqx.filter_jit
+def both(form, weights, thetas, xs):
+    """The weighted sum and the pullback of the sine."""
+    return form.weighted_sum(weights, thetas, xs), *form.pullback(weights, thetas, xs, jnp.sin)
 
 
 @pytest.mark.parametrize("unit", FUSED, ids=str)
 @pytest.mark.parametrize("samples", [4, 70])
 def test_a_fused_form_is_the_formula(unit, samples):
     """More samples than are written out one by one, and fewer."""
-    keys = jax.random.split(jax.random.key(7))
-    thetas = jax.random.normal(keys[0], (5, unit.dim))
-    xs = jax.random.normal(keys[1], (samples, unit.inputs))
-    weights = jnp.array([0.5, -0.2, 0.0, 0.1, 0.6])
-    form = blocks.form(unit)
+    draw = np.random.default_rng(7)
+    weights, form = jnp.array([0.5, -0.2, 0.0, 0.1, 0.6]), blocks.form(unit)
     assert form is not unit
-    np.testing.assert_allclose(
-        form.weighted_sum(weights, thetas, xs), unit.weighted_sum(weights, thetas, xs), rtol=1e-12, atol=1e-13
-    )
-    for found, wanted in zip(
-        form.pullback(weights, thetas, xs, jnp.sin), unit.pullback(weights, thetas, xs, jnp.sin), strict=True
-    ):
-        np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
+    given = jnp.asarray(draw.normal(size=(5, unit.dim))), jnp.asarray(draw.normal(size=(samples, unit.inputs)))
+    found, wanted = both(form, weights, *given), both(unit, weights, *given)
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-12, atol=1e-13)
+    for one, other in zip(found[1:], wanted[1:], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["sigmoid", "tanh", "relu", "erf"])
 def test_the_fused_form_of_large_clouds_is_that_of_small_ones(name):
     """Past the cache a dense unit sums sample by sample; in two halves it does not."""
     form = blocks.form(Dense(2, 2, name))
-    keys = jax.random.split(jax.random.key(7))
-    thetas, xs = jax.random.normal(keys[0], (8000, 4)), jax.random.normal(keys[1], (4, 2))
-    weights = jnp.linspace(-1.0, 2.0, 8000) / 4000
-    slopes = jnp.sin(form.weighted_sum(weights, thetas, xs))
-    whole = form.pullback(weights, thetas, xs, jnp.sin)
-    halves = [form.pullback(weights[:4000], thetas[i : i + 4000], xs, lambda _: slopes) for i in (0, 4000)]
+    draw = np.random.default_rng(7)
+    thetas, xs = jnp.asarray(draw.normal(size=(8000, 4))), jnp.asarray(draw.normal(size=(4, 2)))
+    weights = np.linspace(-1.0, 2.0, 8000) / 4000
+    total, *whole = both(form, weights, thetas, xs)
+    half = eqx.filter_jit(lambda atoms, slopes: form.pullback(weights[:4000], atoms, xs, lambda _: slopes))
+    halves = [half(thetas[i : i + 4000], jnp.sin(total)) for i in (0, 4000)]
     for found, *parts in zip(whole, *halves, strict=True):
-        np.testing.assert_allclose(found, jnp.concatenate(parts), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(found, np.concatenate(parts), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("unit", [hf.Dense(2, 2), hf.Perceptron(2, 2, "tanh")], ids=str)
