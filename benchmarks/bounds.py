@@ -19,6 +19,7 @@ FLOOR = {"wide 10000": 2.0, "wide 100000": 2.0}  # our step over the machine's f
 EXPONENT = (0.95, 1.1)  # of the cost in N, from 10⁴ to 10⁶
 MEMORY = 4.0  # GB, at 10⁶ particles
 TRAINING = 120.0  # seconds
+KERNEL_MEMORY = 4.0  # GB, of kernel ridge regression on 20 000 inputs in R^30
 IMAGES = 1.3  # an augmented step on 28 × 28 images over the plain one, at most
 
 
@@ -47,6 +48,13 @@ def judged(results: dict) -> list[dict]:
     if results["training"]:
         best = min(results["training"].values())
         judge(f"the published training in float64 takes less than {TRAINING:g} s", best, high=TRAINING)
+    for line in results["kernel ridge"]["growth"]:
+        if line["n"] == 20_000:
+            judge(
+                f"kernel ridge on 20 000 inputs needs less than {KERNEL_MEMORY:g} GB",
+                line["peak_gb"],
+                high=KERNEL_MEMORY,
+            )
     for case, ratio in results["images"].items():
         judge(f"28 × 28 images turned at random, {case}: at most {IMAGES:g} times the plain step", ratio, high=IMAGES)
     return lines

@@ -20,6 +20,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
+import kernel_ridge
 from bounds import judged
 from contestants import AVERAGED, CONTESTANTS, NEEDS, PUBLISHED, WIDE
 from picture import draw
@@ -153,6 +154,11 @@ def images(options: argparse.Namespace) -> dict[str, float]:
     return ratios
 
 
+def kernels(options: argparse.Namespace) -> dict:
+    """Kernel ridge regression against scikit-learn's, and its growth to 20 000 inputs."""
+    return kernel_ridge.measured(min(options.rounds, 3), largest=20_000 if options.largest > 1000 else 1000)
+
+
 def table(results: dict) -> str:
     """Microseconds of our step, and everyone else's time as a multiple of it."""
     names = [name for name in results["contestants"] if name not in OURS]
@@ -196,6 +202,7 @@ SECTIONS = {
     "reduction": reduction,
     "images": images,
     "fixed bases": bases,
+    "kernel ridge": kernels,
 }
 
 
@@ -239,6 +246,10 @@ def report(results: dict) -> None:
         print(f"one particle and one sample per orbit of eight, {case}: {gain:.1f}× faster")
     for case, ratio in results["images"].items():
         print(f"a step on 28 × 28 images turned at random, {case}: {ratio:.2f} times the plain step")
+    for name, ratio in results["kernel ridge"]["ratio"].items():
+        print(f"kernel ridge regression, scikit-learn's time over that of {name}: {ratio:.2f}")
+    for line in results["kernel ridge"]["growth"]:
+        print(f"kernel ridge, {line['n']} inputs in R^30: {line['seconds']:.1f} s, peak {line['peak_gb']:.2f} GB")
     for name, seconds in results["fixed bases"].items():
         print(f"fixed basis of {name}: {seconds * 1e3:.0f} ms")
     for line in results["bounds"]:
