@@ -39,7 +39,7 @@ FRAMES = 40
 
 class MixtureGan(Experiment):
     """A cloud of generators against a cloud of discriminators comes to make every mode of a ring of Gaussians, in the
-    proportions of the data; one generator against one discriminator goes from mode to mode for ever.
+    proportions of the data, when both move and are reweighted; one generator against one discriminator never does.
 
     Source: the measure-dynamics talk, its section on games; the ring of eight Gaussians of Metz, Poole, Pfau and
     Sohl-Dickstein, Unrolled generative adversarial networks (arXiv 1611.02163).
@@ -48,7 +48,8 @@ class MixtureGan(Experiment):
     exp(−|ω|²/2W²) cos(ω·x + b). The payoff is the score of the data minus that of the generators, in closed form; the
     discriminators climb it and the generators descend it, by extragradient. With transport alone the weights stay
     equal; with both they follow the payoff too. The discrepancy is the MMD with the kernel exp(−W²|x − y|²/2), also in
-    closed form. A mode counts as covered if generators near it have half of its share of the data.
+    closed form. A mode counts as covered if generators near it have half of its share of the data. A single pair
+    chases around the ring from some starts, and from others comes to rest where its one wave no longer tells anything.
     """
 
     group = "games"
@@ -98,8 +99,6 @@ class MixtureGan(Experiment):
             "mass": named(self._masses(atoms, weights), *axes, "mode", time=times),
             "discrepancy": named(self._discrepancy(atoms, weights), *axes, time=times),
         }
-        moved = np.linalg.norm(np.diff(atoms[:, 3 * len(times) // 4 :], axis=1), axis=-1).sum(1)
-        found["moved"] = named(np.average(moved, axis=1, weights=weights[0, -1]), "run")
         found["film"] = named(atoms[0], "time", "generator", "axis", generator=range(n))
         return found | {"shown": named(weights[0], "time", "generator", generator=range(n))}
 
@@ -141,16 +140,17 @@ class MixtureGan(Experiment):
 
     def claims(self, data):
         last = self._covered(data).isel(time=-1)
-        for way in WAYS[:2]:
-            yield at_least(f"{way}: modes covered at the end, in the worst run", last.sel(way=way).min(), MODES)
+        covered = last.sel(way="both").min()
+        yield at_least("both: modes covered at the end, in the worst run", covered, MODES)
         off = abs(data.mass.isel(time=-1) - SHARES).sel(way="both").max()
         yield below("both: largest error of a mode's mass at the end", off, 0.05)
         fallen = data.discrepancy.isel(time=-1) / data.discrepancy.isel(time=0)
         yield below("both: discrepancy at the end over that at the start", fallen.sel(way="both").max(), 0.1)
         lonely = fallen.sel(way="one pair").min()
         yield above("one pair: discrepancy at the end over that at the start", lonely, 0.3)
-        moved = data.moved.sel(way="one pair").min()
-        yield above("one pair: way of the generator in the last quarter of the time", moved, 1.0)
+        ends = data.discrepancy.isel(time=-1).median("run")
+        worse = ends.sel(way="transport") / ends.sel(way="both")
+        yield above("transport alone: discrepancy at the end over that of both, medians", worse, 5.0)
 
     def numbers(self, data):
         last = {f"modes covered at the end, {way}": float(one.mean()) for way, one in self._ends(data)}
@@ -163,7 +163,7 @@ class MixtureGan(Experiment):
     @panel(
         "Modes covered, and how far the made law is from the data",
         "Means over {runs} starts with their range. A cloud of {generators} generators makes all eight modes; a single "
-        "pair chases around the ring. With weights that follow the payoff the discrepancy goes on falling.",
+        "pair makes one at most. With weights that follow the payoff the discrepancy goes on falling.",
         columns=2,
         size=(9.6, 3.8),
     )
