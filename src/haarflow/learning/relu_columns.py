@@ -16,10 +16,12 @@ from haarflow.learning.relu_dual import Dual, Peak
 from haarflow.learning.relu_master import (
     Column,
     Problem,
+    Stage,
     coefficients_on,
-    directions_on_cells,
+    directions_of,
     least_norm,
     merge_directions,
+    solve_on_cells,
 )
 
 _SLACK = 1e-9  # how far above the penalty, relative to it, the dual function counts as exceeding it
@@ -200,21 +202,36 @@ def _climbed(dual: Dual, starts) -> list[Peak]:
 
 
 def _generated(problem: Problem, missing: Callable, tell: Callable[[float], None]) -> Float[np.ndarray, "n k"]:
-    """The directions of an optimum over all cells: cells that are missing are added until there are none."""
+    """The directions of an optimum over all cells: cells that are missing are added until there are none.
+
+    A cell that the optimum does not use is dropped, once: one that comes back stays.
+    """
     columns: dict[bytes, Column] = {}
-    dual, directions, first = dual_at(problem, problem.labels), np.zeros((0, problem.inputs.shape[1])), None
+    dropped: set[bytes] = set()
+    dual, stage, first = dual_at(problem, problem.labels), None, None
     for _ in range(_ROUNDS):
         found = missing(dual)
         worst = max((peak.value for peak, _ in found), default=problem.penalty)
         first = first or worst
         new = _columns(problem, found, columns)
-        if not new:
+        if not new and (stage is None or stage.whole):
             break
         tell(_share(worst / problem.penalty - 1, first / problem.penalty - 1))
+        if stage is not None and len(columns) > 2 * _NEW:
+            columns = _used(problem, columns, stage, dropped)
         columns |= {column.name: column for column in new}
-        directions, residuals = directions_on_cells(problem, list(columns.values()))
-        dual = dual_at(problem, residuals)
-    return merge_directions(directions)
+        stage = solve_on_cells(problem, list(columns.values()))
+        dual = dual_at(problem, stage.residuals)
+    if stage is None:
+        return np.zeros((0, problem.inputs.shape[1]))
+    return merge_directions(directions_of(problem, list(columns.values()), stage))
+
+
+def _used(problem: Problem, columns: dict[bytes, Column], stage: Stage, dropped: set[bytes]) -> dict[bytes, Column]:
+    lengths = np.linalg.norm(stage.vectors[:, : problem.counted], axis=1)
+    idle = {name for name, length in zip(columns, lengths, strict=True) if length < 1e-7 * lengths.max()} - dropped
+    dropped |= idle
+    return {name: column for name, column in columns.items() if name not in idle}
 
 
 def _columns(problem: Problem, found, columns) -> list[Column]:

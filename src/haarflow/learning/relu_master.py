@@ -55,24 +55,32 @@ class Column:
         return np.packbits(self.active).tobytes() + (b"+" if self.sign > 0 else b"-")
 
 
-def directions_on_cells(problem: Problem, columns: list[Column]) -> tuple[np.ndarray, np.ndarray]:
-    """The optimum over these cells: directions (n, k) of its neurons and the residuals `y − f` (b,) of its network.
+@dataclass(frozen=True)
+class Stage:
+    """The optimum over some cells: vectors (columns, k), residuals `y − f` (b,), and whether no edge was crossed."""
 
-    Edges that a neuron would cross are added to the program until none is crossed.
-    """
-    for _ in range(30):
-        vectors, residuals = _on_cells(problem, columns)
-        sides = np.where([column.active for column in columns], 1.0, -1.0)
-        crossed = sides * (vectors @ problem.inputs.T) < -1e-9 * (1 + np.abs(vectors).max())
-        new = [crossed[j] & ~column.held for j, column in enumerate(columns)]
-        if not any(fresh.any() for fresh in new):
-            break
-        for column, fresh in zip(columns, new, strict=True):
-            column.held |= fresh
-    lengths = np.linalg.norm(vectors[:, : problem.counted], axis=1)
+    vectors: Float[np.ndarray, "m k"]
+    residuals: Float[np.ndarray, " b"]
+    whole: bool
+
+
+def solve_on_cells(problem: Problem, columns: list[Column]) -> Stage:
+    """The optimum over these cells; edges that a neuron has crossed are held from now on, for the next time."""
+    vectors, residuals = _on_cells(problem, columns)
+    sides = np.where([column.active for column in columns], 1.0, -1.0)
+    crossed = sides * (vectors @ problem.inputs.T) < -1e-8 * (1e-2 + np.abs(vectors).max())
+    new = [crossed[j] & ~column.held for j, column in enumerate(columns)]
+    for column, fresh in zip(columns, new, strict=True):
+        column.held |= fresh
+    return Stage(vectors, residuals, not any(fresh.any() for fresh in new))
+
+
+def directions_of(problem: Problem, columns: list[Column], stage: Stage) -> Float[np.ndarray, "n k"]:
+    """The directions of the neurons that the optimum has, on the edges on which the solver held them."""
+    lengths = np.linalg.norm(stage.vectors[:, : problem.counted], axis=1)
     large = np.flatnonzero(lengths > 1e-7 * max(lengths.max(initial=0.0), 1e-7))
-    found = [_on_its_edges(problem, vectors[j] / lengths[j], columns[j].held) for j in large]
-    return np.array(found).reshape(len(large), -1), residuals
+    found = [_on_its_edges(problem, stage.vectors[j] / lengths[j], columns[j].held) for j in large]
+    return np.array(found).reshape(len(large), -1)
 
 
 def _on_cells(problem: Problem, columns: list[Column]) -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +124,7 @@ def _edges(z: np.ndarray, column: Column) -> Any:
 def _settings(clarabel: Any) -> Any:
     settings = clarabel.DefaultSettings()
     settings.verbose, settings.max_iter = False, 200
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
     return settings
 
 
