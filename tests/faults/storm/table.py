@@ -9,6 +9,7 @@ import entries_learning
 import entries_measures
 import entries_models
 import entries_practice
+import entries_relu_program
 from entry import ADDRESS, Entry
 
 from haarflow.contents import public
@@ -21,6 +22,7 @@ ROOMS: dict[str, list[Entry]] = {
     "flow": entries_flow.ENTRIES,
     "dynamics": entries_dynamics.ENTRIES,
     "practice": entries_practice.ENTRIES,
+    "relu program": entries_relu_program.ENTRIES,
 }
 
 ENTRIES = [entry for entries in ROOMS.values() for entry in entries]
@@ -31,6 +33,7 @@ RECORDS = {
     "GridPath",
     "Gibbs",
     "Optimum",
+    "ReluOptimum",
     "Bounds",
     "Discovery",
     "Sharing",
