@@ -156,15 +156,32 @@ def coefficients_on(problem: Problem, directions: Float[np.ndarray, "n k"]) -> t
     features = problem.features(directions)
     centred = features - features.mean(axis=0) if problem.free else features
     labels = problem.labels - problem.labels.mean() if problem.free else problem.labels
-    coefficients = _lasso(centred, labels, problem.penalty * problem.b)
-    support = np.flatnonzero(np.abs(coefficients) > 1e-9 * np.abs(coefficients).max(initial=0.0))
-    if len(support) > np.linalg.matrix_rank(centred[:, support]):
+    weight = problem.penalty * problem.b
+    coefficients = _lasso(centred, labels, weight)
+    if np.count_nonzero(_large(coefficients, 1e-9)) > np.linalg.matrix_rank(centred):
         coefficients = _vertex(centred, coefficients)
-        support = np.flatnonzero(np.abs(coefficients) > 1e-9 * np.abs(coefficients).max(initial=0.0))
-    exact = np.zeros(len(coefficients))
-    exact[support] = _stationary(centred[:, support], labels, problem.penalty * problem.b, coefficients[support])
+    exact = _polished(centred, labels, weight, coefficients)
     mean = float(np.mean(problem.labels - features @ exact)) if problem.free else 0.0
     return exact, mean
+
+
+def _large(coefficients: np.ndarray, share: float) -> np.ndarray:
+    return np.abs(coefficients) > share * np.abs(coefficients).max(initial=0.0)
+
+
+def _polished(features: np.ndarray, labels: np.ndarray, weight: float, start: np.ndarray) -> np.ndarray:
+    """The optimum by the equations of the fewest neurons that satisfy them, all others being allowed to stay zero.
+
+    Where no choice of neurons does, what the solver found.
+    """
+    for share in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-9):
+        support = _large(start, share)
+        found = np.zeros(len(start))
+        found[support] = _stationary(features[:, support], labels, weight, np.sign(start[support]))
+        slopes = features.T @ (labels - features @ found)
+        if (found * start >= 0).all() and np.abs(slopes).max(initial=0.0) <= weight * (1 + 1e-8):
+            return found
+    return np.where(_large(start, 1e-9), start, 0.0)
 
 
 def _lasso(features: np.ndarray, labels: np.ndarray, weight: float) -> np.ndarray:
@@ -204,15 +221,15 @@ def _vertex(features: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
     return coefficients if found.x is None else signs * found.x
 
 
-def _stationary(features: np.ndarray, labels: np.ndarray, weight: float, start: np.ndarray) -> np.ndarray:
-    """The solution of `Φᵀ(Φc − y) + weight · sign = 0`, where it keeps the signs; else where the search had come."""
-    if not len(start):
-        return start
+def _stationary(features: np.ndarray, labels: np.ndarray, weight: float, signs: np.ndarray) -> np.ndarray:
+    """The solution of `Φᵀ(Φc − y) + weight · signs = 0`; zeros where the neurons depend on each other."""
+    if not len(signs):
+        return signs
     q, r = np.linalg.qr(features)
-    if np.abs(np.diag(r)).min() < 1e-9 * np.abs(np.diag(r)).max():
-        return start
-    found = np.linalg.solve(r, q.T @ labels - weight * np.linalg.solve(r.T, np.sign(start)))
-    return found if (found * start > 0).all() else start
+    sizes = np.abs(np.diag(r))
+    if len(sizes) < len(signs) or sizes.min() < 1e-9 * sizes.max():
+        return np.zeros(len(signs))
+    return np.linalg.solve(r, q.T @ labels - weight * np.linalg.solve(r.T, signs))
 
 
 def least_norm(features: Float[np.ndarray, "b n"], labels: Float[np.ndarray, " b"]) -> tuple[Any, Any, float]:
