@@ -149,7 +149,9 @@ def test_the_cloud_is_the_same_network_for_the_risk_and_the_penalty(bias):
         risk = hf.Risk(best.unit, hf.Sample(x, y)) + hf.Penalty(best.penalty)
         if bias != "free":
             np.testing.assert_allclose(risk(cloud), best.objective, rtol=1e-12)
-    costs = np.abs(cloud.atoms[:, 0]) * np.linalg.norm(cloud.atoms[:, 1:3] if bias == "free" else cloud.atoms[:, 1:], axis=1)
+    costs = np.abs(cloud.atoms[:, 0]) * np.linalg.norm(
+        cloud.atoms[:, 1:3] if bias == "free" else cloud.atoms[:, 1:], axis=1
+    )
     np.testing.assert_allclose(costs.mean(), best.norm, rtol=1e-12)
 
 

@@ -17,7 +17,7 @@ REFUSALS = {
         "relu_program's penalty is a finite number >= 0; got -1.0. Write 0, for example.",
     ),
     "nan": (
-        lambda: relu_program(X, np.where(Y == Y[2], np.nan, Y), penalty=0.1),
+        lambda: relu_program(X, np.where(np.arange(6) == 2, np.nan, Y), penalty=0.1),
         "relu_program's y holds finite numbers; got nan at 2. Drop or mend what is not finite.",
     ),
     "sizes": (
@@ -60,7 +60,9 @@ REFUSALS = {
         "above 0.",
     ),
     "too many cells": (
-        lambda: relu_program(np.random.default_rng(0).normal(size=(200, 10)), np.ones(200), penalty=0.1, method="cells"),
+        lambda: relu_program(
+            np.random.default_rng(0).normal(size=(200, 10)), np.ones(200), penalty=0.1, method="cells"
+        ),
         "relu_program over 45,012,371,557,043,312 activation cells would take 5e+10 hours or more; at most 1 are "
         'taken here. Write method="search".',
     ),

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.linalg import block_diag
 
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
@@ -16,12 +17,8 @@ from haarflow.practice.relu_program import relu_program
 from haarflow.runs.experiment import (
     Count,
     Experiment,
-    Horizon,
     Positive,
     Sizes,
-    Step,
-    above,
-    at_least,
     below,
     between,
     named,
@@ -30,7 +27,8 @@ from haarflow.runs.experiment import (
     panel,
     stream,
 )
-from haarflow.runs.style import INK, MUTED, colour, legend
+from haarflow.runs.progress import tell
+from haarflow.runs.style import INK, MUTED, colour
 
 PENALTIES = (0.05, 0.01, 0.001)
 CASES = ("line, free bias", "line, penalised bias", "plane, no bias", "plane, free bias", "space, no bias")
@@ -71,15 +69,14 @@ class SparseRelu(Experiment):
     penalty: Positive = 0.02  # of these problems and of the descent
     noise: Positive = 0.1  # deviation of the labels
     width: Count = 60  # particles of the descent
-    dt: Step = 0.01
-    horizon: Horizon = 3000.0  # time of the descent
-    steps: Count = 200_000  # of the descent that measures the rate, over five times 1 / rate
+    dt: Positive = 0.01  # its step
+    steps: Count = 300_000  # its steps, and those of the descent that measures the rate, over five times 1 / rate
     pieces: Sizes = (2, 20, 80)  # into which the sphere is cut for the proof in many dimensions
     inputs: Count = 5  # of that problem, with sixty data
 
     @classmethod
     def full(cls):
-        return cls(horizon=10_000.0, dt=0.002, steps=1_000_000, pieces=(2, 20, 80, 400), inputs=8)
+        return cls(dt=0.002, steps=3_000_000, pieces=(2, 20, 80, 400), inputs=8)
 
     def design(self):
         yield self.spline, over(penalty=PENALTIES)
@@ -140,46 +137,40 @@ class SparseRelu(Experiment):
         directions = draw.normal(size=(DIRECTIONS, proof.inputs.shape[1]))
         counted = directions[:, :d] if bias == "free" else directions
         values = np.abs(proof.eta(directions / np.linalg.norm(counted, axis=1, keepdims=True)))
-        return {
-            "gap": abs(best.objective - dual),
-            "neurons": best.n,
-            "beaten": values.max() / proof.bound,
-        }
+        return {"gap": abs(best.objective - dual), "neurons": best.n, "beaten": values.max() / proof.bound}
 
     def proof(self, key):
         """Sixty data in several dimensions, too many cells to list: the proved gap against the parts of the sphere."""
         draw = generator(stream(key, "proof"))
         x = draw.normal(size=(60, self.inputs))
         y = np.maximum(x @ draw.normal(size=(self.inputs, 3)), 0) @ [1, -1, 1] / 2 + self.noise * draw.normal(size=60)
-        found = [
-            relu_program(x, y, penalty=3 * self.penalty, bias="none", method="search", parts=parts)
-            for parts in sorted(self.pieces)
-        ]
-        return {
-            "proved": named([best.gap / best.objective for best in found], "parts", parts=sorted(self.pieces)),
-            "search_excess": max(best.certificate.attained / (3 * self.penalty) - 1 for best in found),
-        }
+        options = {"penalty": 3 * self.penalty, "bias": "none", "method": "search", "progress": tell}
+        found = {parts: relu_program(x, y, parts=parts, **options) for parts in sorted(self.pieces)}
+        gaps = [best.gap / best.objective for best in found.values()]
+        excess = max(best.certificate.attained / best.penalty - 1 for best in found.values())
+        return {"proved": named(gaps, "parts", parts=list(found)), "search_excess": excess}
 
     def _problem(self, key):
         x, y = self._line(key, 16, "descent")
         y = y - y.mean()
         best = relu_program(x, y, penalty=self.penalty, bias="penalised")
-        tau = self.penalty * (2 if self.fault == "double decay" else 1)
-        return best, Risk(best.unit, Sample(x, y)) + Penalty(tau), Risk(best.unit, Sample(x, y)) + Penalty(self.penalty)
+        risk, share = Risk(best.unit, Sample(x, y)), 2 if self.fault == "double decay" else 1
+        return best, Descend(risk + Penalty(share * self.penalty)), risk + Penalty(self.penalty)
 
     def descent(self, key):
         """Particles from a random start, transport only, and how far their objective is above the program's."""
-        best, energy, objective = self._problem(key)
+        best, field, objective = self._problem(key)
         start = uniform(jax.random.normal(stream(key, "start"), (self.width, 3)))
-        steps = round(self.horizon / self.dt)
-        options = {"probes": {"objective": objective}, "every": max(1, steps // 200), "progress": False}
-        path = flow(Descend(energy), Euler(), start, key=key, dt=self.dt, steps=steps, **options)
-        excess = path.probes["objective"] / best.objective - 1
-        return {"excess": named(excess, "time", time=path.times)}
+        path = self._descend(key, field, objective, start, self.dt)
+        return {"excess": named(path.probes["objective"] / best.objective - 1, "time", time=path.times)}
+
+    def _descend(self, key, field, objective, start, dt):
+        options = {"probes": {"objective": objective}, "every": max(1, self.steps // 200), "progress": tell}
+        return flow(field, Euler(), start, key=key, dt=dt, steps=self.steps, **options)
 
     def rate(self, key):
         """Near the optimum: the measured exponential rate, and twice the least eigenvalue of the Hessian on faces."""
-        best, energy, objective = self._problem(key)
+        best, field, objective = self._problem(key)
         cloud = best.cloud
         frame, shape = _faces(best), cloud.atoms.shape
         hessian = jax.hessian(lambda theta: objective(uniform(theta.reshape(shape))))(jnp.ravel(cloud.atoms))
@@ -187,33 +178,26 @@ class SparseRelu(Experiment):
         away = frame @ generator(stream(key, "away")).normal(size=frame.shape[1])
         away = 0.03 * away * np.linalg.norm(cloud.atoms) / np.linalg.norm(away)
         start = uniform(cloud.atoms + away.reshape(shape))
-        horizon, every = 5 / slowest, max(1, self.steps // 200)
-        options = {"probes": {"objective": objective}, "every": every, "progress": False}
-        path = flow(Descend(energy), Euler(), start, key=key, dt=horizon / self.steps, steps=self.steps, **options)
+        path = self._descend(key, field, objective, start, 5 / slowest / self.steps)
         excess, since = path.probes["objective"] - best.objective, path.times * slowest
         fitted = (since > 1) & (since < 2.5)
         measured = -np.polyfit(path.times[fitted], np.log(np.maximum(excess[fitted], 1e-300)), 1)[0]
-        return {
-            "predicted": 2 * slowest,
-            "measured": measured,
-            "local": named(excess / best.objective, "since", since=since),
-        }
+        local = named(excess / best.objective, "since", since=since)
+        return {"predicted": 2 * slowest, "measured": measured, "local": local}
 
     def claims(self, data):
         yield below("line: the gap at every penalty", data.spline_gap.max(), GAP)
-        spare = self.samples + 1 - data.spline_neurons.max()
-        yield at_least("line: there are at most data and one neurons; places left", spare, 0)
+        yield below("line: neurons, at most data and one", data.spline_neurons.max(), self.samples + 2)
         yield below("line: every knot is a datum, to {bound:g}", data.away.max(), 1e-9)
         yield below("line: the least norm through labels is its closed form, relative error", data.norm_error, 1e-9)
         for case, gap in data.gap.each("case"):
             yield below(f"{case}: the gap computed anew from the certificate", gap, GAP)
-        yield at_least("cells: the same; places left", self.pairs + 1 - data.neurons.max(), 0)
-        yield below(f"the best of {DIRECTIONS:,} random directions over the proved bound", data.beaten.max(), 1 + 1e-9)
-        yield above("and it comes near the bound", data.beaten.min(), 0.8)
-        yield below("search: what the best direction exceeds the penalty by, relatively", data.search_excess, GAP)
-        yield below("search: proved gap over the objective at most parts", data.proved.isel(parts=-1), 0.1)
-        yield below("descent ends above the program by, relatively,", data.excess.isel(time=-1), 2e-3)
-        yield above("descent never ends below the program by, relatively,", data.excess.min(), -GAP)
+        yield below("cells: neurons, at most data and one", data.neurons.max(), self.pairs + 2)
+        random = f"the best of {DIRECTIONS:,} random directions over the proved bound"
+        yield between(random, data.beaten.max(), 0.8, 1 + 1e-9)
+        yield below("search: the best direction over the penalty, minus one", data.search_excess, GAP)
+        yield below("search: proved gap over the objective, sphere in most parts", data.proved.isel(parts=-1), 0.1)
+        yield between("descent: last objective over the program's, minus one", data.excess.isel(time=-1), -GAP, 2e-3)
         ratio = data.measured / data.predicted
         yield between("rate near the optimum over that of the Hessian on the faces", ratio, 0.8, 1.2)
 
@@ -246,48 +230,32 @@ class SparseRelu(Experiment):
             axis.legend(loc="upper center")
 
     @panel(
-        "Particles reach the optimum of the program",
-        "Left: {width} particles under gradient descent with weight decay, their objective above the program's. Right: "
-        "from near the optimum, against the exponential rate of the Hessian on the faces (dashed).",
-        columns=2,
-        size=(9.6, 3.8),
+        "Particles reach the optimum, and what is proved in many dimensions",
+        "Left: {width} particles under gradient descent with weight decay, their objective above the program's. "
+        "Middle: from near the optimum, against the rate of the Hessian on the faces (dashed). Right: sixty data in "
+        "R^{inputs}, too many cells to list: the proved gap when the sphere is cut into more and more parts.",
+        columns=3,
+        size=(10.8, 3.6),
     )
     def descents(self, axes, data):
-        left, right = axes
+        left, middle, right = axes
         left.loglog(data.excess.labels("time")[1:], np.maximum(np.asarray(data.excess)[1:], 1e-12), color=colour("DA"))
         left.set(xlabel="time", ylabel="relative excess of the objective")
         since, local = data.local.labels("since"), np.maximum(np.asarray(data.local), 1e-12)
-        right.semilogy(since, local, color=colour("FA"), label="descent")
-        middle = np.argmin(np.abs(since - 1.5))
-        line = local[middle] * np.exp(-2 * (since - since[middle]))
-        right.semilogy(since, line, color=INK, linestyle=(0, (4, 2)), label="rate of the Hessian")
-        right.set(xlabel="time · rate / 2", ylim=(local.min() / 3, local.max() * 3))
-        right.legend()
-
-    @panel(
-        "What is proved in many dimensions",
-        "Sixty data in R^{inputs}, too many cells to list: the gap that is proved, relative to the objective, when the "
-        "sphere is cut into more and more parts.",
-    )
-    def proofs(self, axis, data):
-        axis.loglog(data.proved.labels("parts"), np.asarray(data.proved), "o-", color=colour("DA"), label="proved gap")
-        axis.set(xlabel="parts of the sphere", ylabel="relative gap")
-        legend(axis)
+        middle.semilogy(since, local, color=colour("FA"))
+        place = np.argmin(np.abs(since - 1.5))
+        middle.semilogy(since, local[place] * np.exp(-2 * (since - since[place])), color=INK, linestyle=(0, (4, 2)))
+        middle.set(xlabel="time · rate / 2", ylim=(local.min() / 3, local.max() * 3))
+        right.loglog(data.proved.labels("parts"), np.asarray(data.proved), "o-", color=colour("EA"))
+        right.set(xlabel="parts of the sphere", ylabel="proved gap over objective")
 
 
 def _faces(best):
-    """An orthonormal basis of the directions in which particles of an optimum move along the edges they lie on."""
-    blocks = []
-    for atom in best.directions:
-        edges = best.certificate.inputs[np.abs(best.certificate.inputs @ atom) < 1e-9]
-        across = np.linalg.svd(edges)[2][: np.linalg.matrix_rank(edges)] if len(edges) else np.zeros((0, len(atom)))
-        inside = np.eye(len(atom)) - across.T @ across
-        block = np.zeros((len(atom) + 1, len(atom) + 1))
-        block[0, 0], block[1:, 1:] = 1.0, inside
-        blocks.append(block)
-    size = len(best.directions[0]) + 1
-    projector = np.zeros((size * len(blocks), size * len(blocks)))
-    for i, block in enumerate(blocks):
-        projector[size * i : size * (i + 1), size * i : size * (i + 1)] = block
-    values, vectors = np.linalg.eigh(projector)
+    """An orthonormal basis of the ways in which particles of an optimum move along the edges that they lie on."""
+    inputs, projectors = best.certificate.inputs, []
+    for direction in best.directions:
+        edges = inputs[np.abs(inputs @ direction) < 1e-9]
+        along = np.eye(len(direction)) - np.linalg.pinv(edges) @ edges if len(edges) else np.eye(len(direction))
+        projectors += [np.ones((1, 1)), along]
+    values, vectors = np.linalg.eigh(block_diag(*projectors))
     return vectors[:, values > 0.5]

@@ -54,7 +54,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Sphere:
-    """Directions v with `|v| = 1`, or with a free bias `|w| = 1` and `|bias| ≤ reach`, beyond which eta is `outside`."""
+    """Directions v with `|v| = 1`; with a free bias `|w| = 1` and `|bias| ≤ reach`, beyond which eta is `outside`."""
 
     inputs: Float[np.ndarray, "b k"]
     q: Float[np.ndarray, " b"]

@@ -106,9 +106,7 @@ def _interpolated(problem: Problem, directions, certify) -> Found:
     peak, bound, proof = certify(dual)
     kept = coefficients != 0
     gap = float(np.abs(coefficients).sum() - dual.q @ problem.labels / max(bound, 1.0))
-    return Found(
-        directions[kept], coefficients[kept], mean, dual.q, bound, abs(peak.value), peak.direction, gap, proof
-    )
+    return Found(directions[kept], coefficients[kept], mean, dual.q, bound, abs(peak.value), peak.direction, gap, proof)
 
 
 def on_all_cells(problem: Problem, tell: Callable[[float], None]) -> Found:

@@ -187,14 +187,12 @@ def _polished(features: np.ndarray, labels: np.ndarray, weight: float, start: np
 def _lasso(features: np.ndarray, labels: np.ndarray, weight: float) -> np.ndarray:
     """argmin |features c − labels|²/2 + weight |c|₁."""
     import clarabel as compiled
-    from scipy.sparse import csc_array, diags_array, eye_array, hstack
+    from scipy.sparse import csc_array, diags_array, eye_array, hstack, vstack
 
     clarabel: Any = compiled
     b, n = features.shape
     fit = hstack([csc_array(features), csc_array(-features), eye_array(b)])
     signs = hstack([-eye_array(2 * n), csc_array((2 * n, b))])
-    from scipy.sparse import vstack
-
     curvature = diags_array(np.concatenate([np.zeros(2 * n), np.ones(b)]), format="csc")
     cost = np.concatenate([np.full(2 * n, weight), np.zeros(b)])
     cones = [clarabel.ZeroConeT(b), clarabel.NonnegativeConeT(2 * n)]
