@@ -14,26 +14,14 @@ from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import uniform
 from haarflow.measures.distances import generator
 from haarflow.practice.relu_program import relu_program
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Positive,
-    Sizes,
-    below,
-    between,
-    named,
-    once,
-    over,
-    panel,
-    stream,
-)
-from haarflow.runs.progress import tell
+from haarflow.runs.experiment import Count, Experiment, Sizes, below, between, named, once, over, panel, stream, tell
 from haarflow.runs.style import INK, MUTED, colour
 
 PENALTIES = (0.05, 0.01, 0.001)
 CASES = ("line, free bias", "line, penalised bias", "plane, no bias", "plane, free bias", "space, no bias")
 DIRECTIONS = 100_000
 GAP = 1e-6
+PENALTY, NOISE, DT = 0.02, 0.1, 0.01  # of problems other than the picture's; of labels; of the descent
 
 
 def broken_line(x):
@@ -66,17 +54,14 @@ class SparseRelu(Experiment):
 
     samples: Count = 40  # data on the line, for the picture
     pairs: Count = 14  # data of the problems whose gaps are claimed
-    penalty: Positive = 0.02  # of these problems and of the descent
-    noise: Positive = 0.1  # deviation of the labels
     width: Count = 60  # particles of the descent
-    dt: Positive = 0.01  # its step
-    steps: Count = 300_000  # its steps, and those of the descent that measures the rate, over five times 1 / rate
+    steps: Count = 300_000  # of the descent, and those of the descent that measures the rate, over five times 1 / rate
     pieces: Sizes = (2, 20, 80)  # into which the sphere is cut for the proof in many dimensions
     inputs: Count = 5  # of that problem, with sixty data
 
     @classmethod
     def full(cls):
-        return cls(dt=0.002, steps=3_000_000, pieces=(2, 20, 80, 400), inputs=8)
+        return cls(steps=3_000_000, pieces=(2, 20, 80, 400), inputs=8)
 
     def design(self):
         yield self.spline, over(penalty=PENALTIES)
@@ -89,7 +74,7 @@ class SparseRelu(Experiment):
     def _line(self, key, size, name):
         draw = generator(stream(key, name))
         x = np.sort(draw.uniform(-1, 1, size))
-        return x[:, None], broken_line(x) + self.noise * draw.normal(size=size)
+        return x[:, None], broken_line(x) + NOISE * draw.normal(size=size)
 
     def spline(self, key, penalty):
         """The optimum on the line with a free bias: a linear spline whose knots are data."""
@@ -127,12 +112,12 @@ class SparseRelu(Experiment):
         d, bias = {"line": 1, "plane": 2, "space": 3}[where], bias.replace("no bias", "none bias").split()[0]
         draw = generator(stream(key, case))
         x = draw.normal(size=(self.pairs, d))
-        y = np.maximum(x @ draw.normal(size=(d, 3)), 0) @ [1, -1, 0.5] + self.noise * draw.normal(size=self.pairs)
-        best = relu_program(x, y, penalty=self.penalty, bias=bias)
+        y = np.maximum(x @ draw.normal(size=(d, 3)), 0) @ [1, -1, 0.5] + NOISE * draw.normal(size=self.pairs)
+        best = relu_program(x, y, penalty=PENALTY, bias=bias)
         proof, residuals = best.certificate, best.certificate.residuals.copy()
         if self.fault == "stale certificate":
             residuals[0] += 0.1
-        share = min(1.0, self.penalty / proof.bound)
+        share = min(1.0, PENALTY / proof.bound)
         dual = share * np.mean(residuals * y) - share**2 * np.mean(residuals**2) / 2
         directions = draw.normal(size=(DIRECTIONS, proof.inputs.shape[1]))
         counted = directions[:, :d] if bias == "free" else directions
@@ -143,8 +128,8 @@ class SparseRelu(Experiment):
         """Sixty data in several dimensions, too many cells to list: the proved gap against the parts of the sphere."""
         draw = generator(stream(key, "proof"))
         x = draw.normal(size=(60, self.inputs))
-        y = np.maximum(x @ draw.normal(size=(self.inputs, 3)), 0) @ [1, -1, 1] / 2 + self.noise * draw.normal(size=60)
-        options = {"penalty": 3 * self.penalty, "bias": "none", "method": "search", "progress": tell}
+        y = np.maximum(x @ draw.normal(size=(self.inputs, 3)), 0) @ [1, -1, 1] / 2 + NOISE * draw.normal(size=60)
+        options = {"penalty": 3 * PENALTY, "bias": "none", "method": "search", "progress": tell}
         found = {parts: relu_program(x, y, parts=parts, **options) for parts in sorted(self.pieces)}
         gaps = [best.gap / best.objective for best in found.values()]
         excess = max(best.certificate.attained / best.penalty - 1 for best in found.values())
@@ -153,15 +138,15 @@ class SparseRelu(Experiment):
     def _problem(self, key):
         x, y = self._line(key, 16, "descent")
         y = y - y.mean()
-        best = relu_program(x, y, penalty=self.penalty, bias="penalised")
+        best = relu_program(x, y, penalty=PENALTY, bias="penalised")
         risk, share = Risk(best.unit, Sample(x, y)), 2 if self.fault == "double decay" else 1
-        return best, Descend(risk + Penalty(share * self.penalty)), risk + Penalty(self.penalty)
+        return best, Descend(risk + Penalty(share * PENALTY)), risk + Penalty(PENALTY)
 
     def descent(self, key):
         """Particles from a random start, transport only, and how far their objective is above the program's."""
         best, field, objective = self._problem(key)
         start = uniform(jax.random.normal(stream(key, "start"), (self.width, 3)))
-        path = self._descend(key, field, objective, start, self.dt)
+        path = self._descend(key, field, objective, start, DT)
         return {"excess": named(path.probes["objective"] / best.objective - 1, "time", time=path.times)}
 
     def _descend(self, key, field, objective, start, dt):
