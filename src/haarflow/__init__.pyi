@@ -79,5 +79,7 @@ from haarflow.models.units import TwoLayer as TwoLayer
 from haarflow.models.units import Unit as Unit
 from haarflow.models.units import network as network
 from haarflow.practice.discover import discover as discover
+from haarflow.practice.relu_optimum import ReluOptimum as ReluOptimum
+from haarflow.practice.relu_program import relu_program as relu_program
 
 __version__: str

@@ -13,6 +13,7 @@ import entries_learning
 import entries_measures
 import entries_models
 import entries_practice
+import entries_relu_program
 from entry import ADDRESS, Entry
 
 from haarflow.contents import public
@@ -29,6 +30,7 @@ ROOMS: dict[str, list[Entry]] = {
     "games": entries_games.ENTRIES,
     "practice": entries_practice.ENTRIES,
     "laws": entries_laws.ENTRIES,
+    "relu program": entries_relu_program.ENTRIES,
 }
 
 ENTRIES = [entry for entries in ROOMS.values() for entry in entries]
@@ -41,6 +43,7 @@ RECORDS = {
     "Optimum",
     "KernelFit",
     "FeatureFit",
+    "ReluOptimum",
     "Bounds",
     "NikaidoIsoda",
     "Discovery",
