@@ -54,12 +54,16 @@ def test_products_and_lengths_are_kept(rep):
 
 @every
 def test_compiled_and_mapped_matrices_are_those_of_numpy(rep):
-    draws = rep.group.haar(jax.random.key(1), 6)
-    mapped = jax.jit(lambda rep, gs: jax.vmap(rep)(gs))(rep, draws)
-    close(mapped, np.stack([rep(g) for g in np.asarray(draws)]))
-    z = jax.random.normal(jax.random.key(2), (6, rep.dim))
-    moved = jax.jit(jax.vmap(rep.apply))(draws, z)
-    close(moved, jnp.einsum("bij,bj->bi", mapped, z))
+    z = np.random.default_rng(2).standard_normal((6, rep.dim))
+
+    @jax.jit
+    def inside(rep, z):
+        draws = rep.group.haar(jax.random.key(1), 6)
+        return draws, jax.vmap(rep)(draws), jax.vmap(rep.apply)(draws, z)
+
+    draws, mapped, moved = map(np.asarray, inside(rep, jnp.asarray(z)))
+    close(mapped, np.stack([rep(g) for g in draws]))
+    close(moved, np.einsum("bij,bj->bi", mapped, z))
 
 
 @every
