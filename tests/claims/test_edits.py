@@ -1,6 +1,7 @@
 """An experiment is what its file says: edited, its record is made anew; commented, it is found."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -198,17 +199,24 @@ def test_an_edit_and_back_again_within_a_second_is_seen_each_time(own):
         assert own.run()[0].facts["numbers"]["mean"] == pytest.approx(first * float(factor) / 2)
 
 
-def test_workers_compute_what_the_file_says_now(own):
-    def ask():
-        words = ["run", "own", "--json", "--workers", "1", "--out", str(own.out)]
+def test_workers_compute_what_the_file_says_now_and_what_a_process_alone_computes(own):
+    """Numbers that are made on import included, which must not be made before float64 is asked for."""
+
+    def ask(count, out=own.out):
+        words = ["run", "own", "--json", "--workers", count, "--out", str(out)]
         done = subprocess.run([sys.executable, "-m", "haarflow", *words], capture_output=True, text=True, check=False)
         return json.loads(done.stdout), done.stderr
 
-    first, _ = ask()
-    own.edit("FACTOR = 2.0", "FACTOR = 4.0")
-    second, said = ask()
+    own.edit("FACTOR = 2.0", "import jax.numpy as jnp\nFACTOR = jnp.asarray(0.1)")
+    first, _ = ask("1")
+    ask("0", own.out / "alone")
+    both = [out.glob("own/*/arrays.npz") for out in (own.out, own.out / "alone")]
+    assert next(both[0]).read_bytes() == next(both[1]).read_bytes()
+    own.edit("import jax.numpy as jnp\nFACTOR = jnp.asarray(0.1)", "FACTOR = 0.2")
+    second, said = ask("1")
     assert second["numbers"]["mean"] == pytest.approx(2 * first["numbers"]["mean"])
     assert "computed again" in said
+    shutil.rmtree(own.out / "alone")
     assert own.run()[1] == ""  # this process and the workers give the same code the same name
 
 
@@ -295,13 +303,3 @@ def test_files_of_your_own_belong_to_the_code_wherever_they_are_and_libraries_do
     found = [path.name for path in source.files(tmp_path / "mine.py")]
     assert found[0] == "mine.py"
     assert sorted(found[1:]) == ["__init__.py", "__init__.py", "_published.py", "deep.py", "other.py"]
-
-
-def test_numbers_made_on_import_are_those_of_the_workers(own):
-    own.edit("FACTOR = 2.0", "import jax.numpy as jnp\nFACTOR = jnp.asarray(0.1)")
-    words = [sys.executable, "-m", "haarflow", "run", "own", "--json", "--out"]
-    for count in "01":
-        command = [*words, str(own.out / count), "--workers", count]
-        subprocess.run(command, capture_output=True, check=True)
-    both = [(own.out / count).glob("own/*/arrays.npz") for count in "01"]
-    assert next(both[0]).read_bytes() == next(both[1]).read_bytes()

@@ -59,7 +59,7 @@ def test_a_run_in_json_is_one_object_with_the_promised_keys(tmp_path, capsys):
 
 def test_workers_and_this_process_make_the_same_bytes(tmp_path):
     here = scheduler.run(coins(), out=tmp_path / "here", count=0)
-    there = command("run", "coin-mean", "--json", "--out", str(tmp_path / "there"))
+    there = command("run", "coin-mean", "--json", "--workers", "1", "--out", str(tmp_path / "there"))
     assert there.returncode == 0, there.stderr
     assert contents(here.path) == contents(Path(json.loads(there.stdout)["record"]))
     assert "coin-mean: flip n=10 done" in there.stderr
