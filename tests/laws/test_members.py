@@ -310,6 +310,9 @@ class Cube(hf.extend.Domain):
     def keep(self, before, after):
         return self.project(after) + (1.0 if self.fault == "leaves" else 0.0) * (after - before)
 
+    def cover(self, p):
+        return -np.ones((1, p)), np.full((1, p), 0.5 if self.fault == "half covered" else 1.0)
+
     @classmethod
     def examples(cls):
         return [cls()]
@@ -402,6 +405,7 @@ FAULTS = {
     "the projection is the nearest point": [Cube("too far")],
     "velocities along a domain are where its steps go": [Cube("half")],
     "what is taken from a velocity is at a right angle": [Cube("half")],
+    "boxes cover a bounded domain": [Cube("half covered")],
     "no scheme leaves a domain": [Cube("leaves")],
     "weights stay a law even for a huge step": [Stride("loses mass")],
     "a small step follows the field": [Stride("twice as far")],

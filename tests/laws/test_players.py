@@ -258,7 +258,7 @@ BAD = {
     "A DescentAscent is of players, a mapping of clouds by name; got one cloud": {"cloud": PAIR["x"]},
     "A DescentAscent of 'y' takes these players; got 'a' and 'x'": {"cloud": {"a": PAIR["x"], "x": PAIR["y"]}},
     "Players are clouds by their names; got a dict of 0 with nobody": {"cloud": {}},
-    "Players are clouds by their names; got a dict of 2 with": {"cloud": {"x": PAIR["x"], 3: PAIR["y"]}},
+    "is a mapping whose names are words in quotes; got the name 3": {"cloud": {"x": PAIR["x"], 3: PAIR["y"]}},
     "Players are clouds by their names; got a dict of 1 with 'x'": {"cloud": {"x": PAIR}},
     "starts from one cloud, or a cloud for each; got fields 'a' and 'x' and clouds 'x' and 'y'": {
         "field": {"a": GAME, "x": GAME}

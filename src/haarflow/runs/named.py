@@ -102,7 +102,7 @@ class Named(NDArrayOperatorsMixin):
             found = np.asarray(place)
             found = found if found.size else found.astype(int)
             if found.ndim < 2 and found.dtype.kind in "iu" and ((-size <= found) & (found < size)).all():
-                return found
+                return found if found.ndim else int(found)  # a number leaves a view of the array
         raise Refusal(
             f"The places of {dim!r} are whole numbers from 0 to {size - 1}, a list of them, or a slice; got "
             f"{said(place)}. For labels write sel({dim}=...)."
