@@ -57,7 +57,7 @@ class ZeroSum(Experiment):
     """
 
     group = "games"
-    seconds = 40.0
+    seconds = 42.0
     faults = {
         "both descend": "the second player descends the payoff too",
         "last law": "the last law stands in the place of the time average",
