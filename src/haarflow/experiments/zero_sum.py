@@ -57,7 +57,7 @@ class ZeroSum(Experiment):
     """
 
     group = "games"
-    seconds = 42.0
+    seconds = 60.0
     faults = {
         "both descend": "the second player descends the payoff too",
         "last law": "the last law stands in the place of the time average",
@@ -67,8 +67,8 @@ class ZeroSum(Experiment):
     dims: Sizes = (3, 6, 12)  # dimensions d of both players, whose strategies lie on spheres
     games: Count = 5  # games of each payoff
     particles: Count = 40  # strategies of each player
-    horizon: Horizon = 100.0  # time of the flow
-    dt: Step = 0.04  # time of one step
+    horizon: Horizon = 200.0  # time of the flow
+    dt: Step = 0.05  # time of one step
 
     @classmethod
     def full(cls):
