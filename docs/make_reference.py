@@ -31,7 +31,7 @@ ROOMS = {
     "errors": "Complaints",
 }
 TEMPERED = {"fokker_planck", "free_energy", "gibbs", "quantile_energy", "quantile_step"}  # or an internal energy
-ONE_OF_SEVERAL = {"permutation_rep", "represent"} | TEMPERED  # none of some arguments must be given, but one of them
+ONE_OF_SEVERAL = {"QuadraticPayoff", "permutation_rep", "represent"} | TEMPERED  # none of some arguments must be given, but one of them
 HEAD = """\
 # Reference
 

@@ -75,11 +75,12 @@ class QuadraticPayoff(Payoff):
         one, other = self._pair(clouds)
         xx, xy, yy, yx2, lx, ly = self._parts(one.p, other.p, one.atoms.dtype)
         if name == self.first:
-            mean, mass = other.mean(), other.weights.sum()  # a law's mass is one; its derivative counts
+            mean, mass = other.mean(), jnp.sum(other.weights)  # one, but for who differentiates by the weights
             bent = mass * (xx + xx.T) / 2 + jnp.diag(yx2.T @ mean)
             return Quadratic(bent, xy @ mean + mass * lx, _form(other, yy) + ly @ mean)
-        mean, squares, mass = one.mean(), one.weights @ one.atoms**2, one.weights.sum()
-        return Quadratic(mass * (yy + yy.T) / 2, xy.T @ mean + yx2 @ squares + mass * ly, _form(one, xx) + lx @ mean)
+        mean, mass, squares = one.mean(), jnp.sum(one.weights), one.weights @ one.atoms**2
+        linear = xy.T @ mean + yx2 @ squares + mass * ly
+        return Quadratic(mass * (yy + yy.T) / 2, linear, _form(one, xx) + lx @ mean)
 
     def _pair(self, clouds: Any) -> tuple[Cloud, Cloud]:
         """The clouds of the two players, of the sizes that the parts have."""

@@ -96,9 +96,7 @@ def _secular(gaps: Float[np.ndarray, " p"], slopes: Float[np.ndarray, " p"], rad
         point = np.where(away, -slopes / np.where(away, gaps, 1.0), 0.0)
         point[0] = np.sqrt(max(radius**2 - point @ point, 0.0))
         return point * (radius / np.linalg.norm(point)), 0.0
-    root: Any = brentq(
-        lambda log_t: np.log(length(log_t) / radius), *ends, xtol=1e-15, rtol=np.float64(1e-15), maxiter=500
-    )
+    root: Any = brentq(lambda log_t: np.log(length(log_t) / radius), *ends, xtol=1e-15, maxiter=500)
     shift = float(np.exp(root))
     point = -slopes / (gaps + shift)
     return point * (radius / np.linalg.norm(point)), shift

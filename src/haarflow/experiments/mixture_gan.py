@@ -53,7 +53,7 @@ class MixtureGan(Experiment):
     """
 
     group = "games"
-    seconds = 15.0
+    seconds = 12.0
     faults = {
         "still discriminators": "the discriminators stay where they were drawn",
         "turned data": "modes are looked for half-way between those of the data",

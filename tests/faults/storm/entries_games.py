@@ -30,7 +30,9 @@ ENTRIES = [
         {
             "growth": number("0.5", least=0),
             "temperature": number("0.5", least=0, optional=True),
-            "reference": thing("{'x': masses}", "{'x': -masses}", "masses", "{'z': masses}", "{'y': masses}"),
+            "reference": thing(
+                "{'x': masses}", "{'x': -masses}", "masses", "{'z': masses}", "{'y': masses}", optional=True
+            ),
         },
     ),
     Entry(
