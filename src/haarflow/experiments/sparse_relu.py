@@ -15,7 +15,7 @@ from haarflow.measures.clouds import uniform
 from haarflow.measures.distances import generator
 from haarflow.practice.relu_program import relu_program
 from haarflow.runs.experiment import Count, Experiment, Sizes, below, between, named, once, over, panel, stream, tell
-from haarflow.runs.style import INK, MUTED, colour
+from haarflow.runs.style import INK, MUTED, colour, log_axes
 
 PENALTIES = (0.05, 0.01, 0.001)
 CASES = ("line, free bias", "line, penalised bias", "plane, no bias", "plane, free bias", "space, no bias")
@@ -208,7 +208,7 @@ class SparseRelu(Experiment):
         axis.plot(places, curve, color=INK, label="optimum")
         inside = np.asarray(knots)[~np.isnan(knots)]
         axis.plot(inside, np.interp(inside, places, np.asarray(curve)), "o", color=colour("EA"), markerfacecolor="none")
-        neurons = int(data.spline_neurons.sel(penalty=penalty))
+        neurons = round(float(data.spline_neurons.sel(penalty=penalty)))
         axis.set_title(f"penalty {penalty:g}: {neurons} neurons")
         axis.set_xlabel("x")
         if penalty == PENALTIES[0]:
@@ -231,8 +231,8 @@ class SparseRelu(Experiment):
         place = np.argmin(np.abs(since - 1.5))
         middle.semilogy(since, local[place] * np.exp(-2 * (since - since[place])), color=INK, linestyle=(0, (4, 2)))
         middle.set(xlabel="time · rate / 2", ylim=(local.min() / 3, local.max() * 3))
-        right.loglog(data.proved.labels("parts"), np.asarray(data.proved), "o-", color=colour("EA"))
-        right.set(xlabel="parts of the sphere", ylabel="proved gap over objective")
+        right.plot(data.proved.labels("parts"), np.asarray(data.proved), "o-", color=colour("EA"))
+        log_axes(right, data.proved.labels("parts"), "parts of the sphere", "proved gap over objective")
 
 
 def _faces(best):
