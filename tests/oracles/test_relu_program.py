@@ -177,7 +177,7 @@ def test_a_large_penalty_leaves_no_neuron():
 def test_neurons_beyond_the_number_of_inputs_are_not_needed():
     draw = np.random.default_rng(0)
     x, y = problem(7, 5, 2)
-    directions = unit_directions(draw, 60, 2, "none")
+    directions = np.repeat(unit_directions(draw, 20, 2, "none"), 3, axis=0)  # a solver divides what copies share
     task = Problem(x, y, 1e-4, False)
     coefficients, _ = coefficients_on(task, directions)
     assert 0 < np.count_nonzero(coefficients) <= 5
@@ -253,7 +253,7 @@ def test_two_hundred_inputs_in_ten_dimensions_have_a_proved_gap():
     best = relu_program(x, y, penalty=0.1, bias="none", parts=100)
     assert best.n <= 201
     assert best.certificate.attained <= 0.1 * (1 + 1e-6)
-    assert best.gap < 0.5 * best.objective
+    assert best.gap < 0.1 * best.objective
     draw = np.random.default_rng(0)
     values = np.abs(best.certificate.eta(unit_directions(draw, 100_000, 10, "none")))
     assert values.max() <= best.certificate.bound

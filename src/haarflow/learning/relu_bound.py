@@ -129,7 +129,7 @@ class Relaxation:
         ends = np.concatenate([most, np.tile([0.0, 0.0, 0.5], n), constant[rows, cols] * scale])
         cost = np.zeros(total)
         cost[n : 2 * n], cost[count] = self.sphere.q[self.up], 1.0
-        if spheres == 2:
+        if self.sphere.reach is not None:
             cost[count + 1] = self.sphere.reach**2
         cost[-1] = 1.0
         cones = [clarabel.NonnegativeConeT(len(most)), *[clarabel.SecondOrderConeT(3)] * n]

@@ -138,7 +138,7 @@ def _certified(dual: Dual, cells: Cells) -> tuple[Peak, float, str]:
             if slopes[cell] <= bound:
                 break
             peak = one.peak(cells.patterns[cell])
-            bound = max(bound, min(peak.bound, slopes[cell]))
+            bound = max(bound, min(peak.bound, float(slopes[cell])))
             best = peak if peak.value > best.value else best
     return best, bound, f"in all {len(cells.patterns):,} cells"
 

@@ -94,7 +94,7 @@ def _on_cells(problem: Problem, columns: list[Column]) -> tuple[np.ndarray, np.n
     outputs = np.hstack([column.sign * column.active[:, None] * z for column in columns])
     fit = hstack([csc_array(outputs), csc_array((b, m)), eye_array(b), csc_array(np.ones((b, free)))])
     edges = block_diag([_edges(z, column) for column in columns])
-    count = edges.shape[0]
+    count = sum(int(column.held.sum()) for column in columns)
     edges = hstack([edges, csc_array((count, m + b + free))])
     rows, places = [], []
     for j in range(m):  # each cone holds the length, then the counted coordinates of the vector
