@@ -31,7 +31,8 @@ ROOMS = {
     "errors": "Complaints",
 }
 TEMPERED = {"fokker_planck", "free_energy", "gibbs", "quantile_energy", "quantile_step"}  # or an internal energy
-ONE_OF_SEVERAL = {"QuadraticPayoff", "permutation_rep", "represent"} | TEMPERED  # none of some arguments must be given, but one of them
+# None of some arguments must be given, but one of them.
+ONE_OF_SEVERAL = {"QuadraticPayoff", "permutation_rep", "represent"} | TEMPERED
 HEAD = """\
 # Reference
 

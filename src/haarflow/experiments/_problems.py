@@ -250,7 +250,7 @@ def even_neurons(draw: np.random.Generator, n: int) -> Cloud:
 
 
 @eqx.filter_jit
-def outputs(cloud: Cloud, xs: Float[Array, "b 2"]) -> Float[Array, "b 1"]:
+def outputs(cloud: Cloud, xs: Float[Array, "b 2"] | Float[np.ndarray, "b 2"]) -> Float[Array, "b 1"]:
     """The network of neurons on the plane."""
     return network(NEURON, cloud, xs)
 

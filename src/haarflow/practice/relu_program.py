@@ -22,7 +22,7 @@ from haarflow.values import refuse_unless_affordable, refuse_unless_soon
 Bias = Literal["free", "penalised", "none"]
 Method = Literal["auto", "spline", "cells", "search"]
 _LISTED = 20_000  # cells that are listed without being asked to
-_SECONDS = 4e-3  # that a cell costs, all rounds together, on one core: 2 to 5 ms measured
+_SECONDS = 4e-3  # that a cell costs, all rounds together, on one core: rough, to tell minutes from days
 _LONGEST = 3600.0
 _LARGEST = 1e100  # beyond it squares would overflow
 
