@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 BIN := .venv/bin
 OUT ?= results
 
-.PHONY: demo test test-slow lint bench gallery reference picture clean
+.PHONY: demo test test-slow lint bench gallery reference results picture clean
 
 demo: .venv/ready
 	$(BIN)/haarflow reproduce --tour --out $(OUT)
@@ -27,6 +27,10 @@ gallery: .venv/ready
 picture: .venv/ready
 	$(BIN)/haarflow reproduce --tour --only clouds --out $(OUT)
 	$(BIN)/python docs/make_picture.py $(OUT)
+
+results: .venv/ready
+	for seed in 0 1; do $(BIN)/haarflow reproduce --quick --seed $$seed --out $(OUT); done
+	$(BIN)/python docs/make_results.py $(OUT)
 
 reference: .venv/ready
 	$(BIN)/python docs/make_reference.py

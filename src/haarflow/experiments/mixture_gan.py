@@ -53,6 +53,7 @@ class MixtureGan(Experiment):
     """
 
     group = "games"
+    tour_included = True
     seconds = 12.0
     faults = {
         "still discriminators": "the discriminators stay where they were drawn",

@@ -46,6 +46,7 @@ class Proximal(Experiment):
     """
 
     group = "dynamics"
+    tour_included = True
     seconds = 4.0
     faults = {"double speed": "the squared distance is weighed by 1/4 tau, as a risk without its half does"}
 
