@@ -58,8 +58,8 @@ def test_the_pullback_is_the_derivative_of_the_weighted_sum(unit):
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 @pytest.mark.parametrize("make", [Cyclic, Symmetric])
 def test_units_are_jointly_equivariant(unit, make):
-    group = make(unit.inputs)
-    on_x = natural_rep(group)
+    on_x = unit.example_action(make)
+    group = on_x.group
     square = unit.outputs == unit.inputs
     on_y = on_x if square else trivial_rep(group, unit.outputs)
     rep = unit.action(on_x, on_y)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from haarflow.algebra.base import Group
 from haarflow.algebra.groups import Cyclic, Signs
 from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
 from haarflow.doors import Count, PositiveLeaf, door
@@ -57,6 +58,10 @@ class Unit(eqx.Module):
     @abstractmethod
     def examples(cls) -> Sequence["Unit"]:
         """Lopsided members for the laws."""
+
+    def example_action(self, group_of: Callable[[int], Group]) -> Rep:
+        """How a group of permutations acts on the inputs, for the laws: on coordinates, or on what they are made of."""
+        return natural_rep(group_of(self.inputs))
 
     def batched(self, thetas: Float[Array, "n p"], xs: Float[Array, "b d"]) -> Float[Array, "n c b"]:
         """Every particle on every input, batch last so that a dense layer is one product W @ xs.T."""
