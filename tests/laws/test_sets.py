@@ -89,7 +89,8 @@ def test_the_norms_are_ordered_and_are_sums_over_neurons(unit, seed):
     draw = np.random.default_rng(seed)
     cloud = hf.Cloud(draw.normal(size=(6, unit.dim)) * draw.lognormal(size=(6, 1)), draw.dirichlet(np.ones(6)))
     norms = [float(set_norm(unit, cloud, norm)) for norm in ("S1", "S2", "S3")]
-    assert norms == sorted(norms) and norms[0] > 0
+    assert norms == sorted(norms)
+    assert norms[0] > 0
     w, v, first = (np.asarray(layer) for layer in unit.layers(cloud.atoms))
     sizes, weights = np.linalg.norm(first, axis=2), np.asarray(cloud.weights)
     by_hand = sum(a * np.linalg.norm(b) * np.abs(c) @ s for a, b, c, s in zip(weights, w, v, sizes, strict=True))
@@ -118,7 +119,8 @@ def test_the_gradient_of_a_penalty_is_that_of_its_norm_and_is_finite_at_zero(nor
     assert (ends[0] - ends[1]) / 2 == pytest.approx(-float(jnp.sum(moves * step)) / 0.5 / 3, rel=1e-6)
     assert np.abs(moves).max() > 1e-3
     zero = SetPenalty(unit, 0.5, norm).variation(hf.uniform(np.zeros((2, unit.dim))))
-    assert np.all(zero.velocity == 0) and np.all(np.isfinite(zero.potential))
+    assert np.all(zero.velocity == 0)
+    assert np.all(np.isfinite(zero.potential))
 
 
 SAMPLE = hf.Sample(pack_sets(sets_of(4, 2, 3, 5, 1, 4, 3, 2)), np.random.default_rng(3).normal(size=8))
@@ -143,7 +145,8 @@ def test_a_stronger_penalty_makes_a_smaller_norm_and_a_worse_fit(norm):
     ends = [trained(norm, tau, scheme, 0.05) for tau in (0.0, 0.3)]
     norms = [float(set_norm(unit, cloud, norm)) for unit, _, cloud in ends]
     risks = [float(hf.Risk(unit, SAMPLE)(cloud)) for unit, _, cloud in ends]
-    assert norms[1] < 0.9 * norms[0] and risks[1] > 1.02 * risks[0]
+    assert norms[1] < 0.9 * norms[0]
+    assert risks[1] > 1.02 * risks[0]
     unit, start, _ = ends[0]
     assert risks[0] < float(hf.Risk(unit, SAMPLE)(start))
 

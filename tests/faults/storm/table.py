@@ -11,6 +11,7 @@ import entries_learning
 import entries_measures
 import entries_models
 import entries_practice
+import entries_sets
 from entry import ADDRESS, Entry
 
 from haarflow.contents import public
@@ -21,6 +22,7 @@ ROOMS: dict[str, list[Entry]] = {
     "models": entries_models.ENTRIES,
     "depth": entries_depth.ENTRIES,
     "function spaces": entries_function_spaces.ENTRIES,
+    "sets": entries_sets.ENTRIES,
     "learning": entries_learning.ENTRIES,
     "flow": entries_flow.ENTRIES,
     "dynamics": entries_dynamics.ENTRIES,
