@@ -35,7 +35,7 @@ NETWORKS = ("S1", "S2", "S3")
 DEEP, HAND = "Deep Sets", "hand-made"
 MODELS = (*NETWORKS, DEEP, HAND)
 KEPT = (1.0, 0.75, 0.5, 0.25)  # shares of the points of a test set that a model is shown
-RATES = {"S1": 0.03, "S2": 0.03, "S3": 1.0, DEEP: 0.005}
+RATES = {"S1": 0.1, "S2": 0.1, "S3": 60.0, DEEP: 0.01}  # of Adam: what is trained has different scales
 POINTS = 64  # the most pixels that an image has
 EXACT = 1e-12
 
@@ -53,7 +53,7 @@ class PointClouds(Experiment):
     """
 
     group = "dynamics"
-    seconds = 50.0
+    seconds = 60.0
     faults = {
         "padding counts": "what fills up small sets is averaged as if it were points",
         "shuffled labels": "training sees the labels of other images",
@@ -65,7 +65,7 @@ class PointClouds(Experiment):
     inner: Count = 8  # neurons in the first layer of each particle of S1
     frozen: Count = 200  # neurons in the frozen first layer
     outer: Count = 200  # particles of S3
-    steps: Count = 500
+    steps: Count = 1500
     batch: Count = 50  # images in every step
     tau: NonNegative = 1e-4  # strength of the penalty
 

@@ -222,7 +222,7 @@ class Sets(Experiment):
             axis.set(title=target, yscale="log", xlabel="points in a set")
         for axis in np.ravel(axes)[::4]:
             axis.set(ylabel="relative error")
-        legend(np.ravel(axes)[0])
+        legend(np.ravel(axes)[3])
 
     @panel(
         "The penalties act",

@@ -170,9 +170,9 @@ class FrozenSetNeuron(SetUnit):
 
     def __check_init__(self):
         activation(self.activation)
-        if self.first.shape[1] < 2:
+        if self.first.shape[0] < 1 or self.first.shape[1] < 2:
             raise Refusal(
-                f"The first layer of a FrozenSetNeuron is (h, q + 1) with q >= 1 features and a bias; got "
+                f"The first layer of a FrozenSetNeuron is (h, q + 1), h >= 1, with q >= 1 features and a bias; got "
                 f"{self.first.shape}. Write draw_layer(key, hidden, columns)."
             )
 
