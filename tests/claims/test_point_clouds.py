@@ -5,6 +5,7 @@ import pytest
 
 from haarflow.experiments.point_clouds import PointClouds
 
+pytestmark = pytest.mark.slow
 KEY = jax.random.key(3)
 SMALL = {"images": 150, "runs": 1, "neurons": 8, "inner": 3, "frozen": 10, "outer": 12, "steps": 40, "batch": 20}
 

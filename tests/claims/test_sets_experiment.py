@@ -24,6 +24,7 @@ def test_sums_know_how_often_a_set_is_repeated(rehearsal):
     assert found == {"The repetition of a set changes nothing, to 1e-12"}
 
 
+@pytest.mark.slow
 def test_a_penalty_without_a_gradient_does_not_act(rehearsal):
     parts = [f"errors target={target}" for target in ("neuron", "smooth neuron")]
     lost = rehearsal.lost("cut gradient", parts)

@@ -83,7 +83,7 @@ def test_permutations_of_the_points_leave_the_particles():
         unit.action(hf.natural_rep(hf.Cyclic(unit.inputs)), trivial_rep(hf.Cyclic(unit.inputs), 2))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("unit", UNITS, ids=["S1", "S2"])
 def test_the_norms_are_ordered_and_are_sums_over_neurons(unit, seed):
     draw = np.random.default_rng(seed)
@@ -139,7 +139,7 @@ def trained(norm, tau, scheme, dt):
     return unit, start, hf.flow(field, scheme, start, key=KEY, dt=dt, steps=60, progress=False).cloud
 
 
-@pytest.mark.parametrize("norm", MODELS)
+@pytest.mark.parametrize("norm", ["S1", *(pytest.param(norm, marks=pytest.mark.slow) for norm in ("S2", "S3"))])
 def test_a_stronger_penalty_makes_a_smaller_norm_and_a_worse_fit(norm):
     scheme = hf.Optax(optax.adam(1.0))
     ends = [trained(norm, tau, scheme, 0.05) for tau in (0.0, 0.3)]
@@ -151,7 +151,7 @@ def test_a_stronger_penalty_makes_a_smaller_norm_and_a_worse_fit(norm):
     assert risks[0] < float(hf.Risk(unit, SAMPLE)(start))
 
 
-@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("layers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_frozen_layers_stay_where_they_start_under_plain_steps(layers):
     unit = SetNeuron(5, 3, 3)
     start = draw_neurons(KEY, unit, 4)
