@@ -49,7 +49,8 @@ class PointClouds(Experiment):
     S1, S2 and S3 are clouds of neurons on sets, trained by Adam on minibatches under cross-entropy and the penalty of
     their norm. Beside them stand Deep Sets (two layers for each point, the mean, two layers behind it) trained in the
     same way, and scikit-learn's logistic regression on hand-made features of a set: its size, and the means and
-    products of second order of its points. The rates of Adam were chosen on one other split. Models are also shown sets from which points were dropped at random.
+    products of second order of its points. The rates of Adam were chosen on one other split.
+    Models are also shown sets from which points were dropped at random.
     """
 
     group = "dynamics"
