@@ -7,6 +7,7 @@ from haarflow import grids as grids
 from haarflow import kernels as kernels
 from haarflow import losses as losses
 from haarflow import practice as practice
+from haarflow import sets as sets
 from haarflow.algebra.generated import Matrices as Matrices
 from haarflow.algebra.generated import Permutations as Permutations
 from haarflow.algebra.groups import Alternating as Alternating

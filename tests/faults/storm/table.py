@@ -14,6 +14,7 @@ import entries_measures
 import entries_models
 import entries_practice
 import entries_relu_program
+import entries_sets
 from entry import ADDRESS, Entry
 
 from haarflow.contents import public
@@ -24,6 +25,7 @@ ROOMS: dict[str, list[Entry]] = {
     "models": entries_models.ENTRIES,
     "depth": entries_depth.ENTRIES,
     "function spaces": entries_function_spaces.ENTRIES,
+    "sets": entries_sets.ENTRIES,
     "learning": entries_learning.ENTRIES,
     "flow": entries_flow.ENTRIES,
     "dynamics": entries_dynamics.ENTRIES,
