@@ -375,7 +375,7 @@ BAD = {
     "A schedule takes a time to one number; got an array .3,. of float64": {"schedule": lambda t: jnp.ones(3)},
     r"A flow of 10{18} steps would take 2.78e\+08 hours or more; at most 720": {"steps": 10**18},
     "A flow of 1000000000000 steps with a record every 1 would need 100 TB": {"steps": 10**12, "every": 1},
-    "A flow of several fields, each with a name, needs .*; got fields 'a' and 3": {"field": {"a": FIELD, 3: FIELD}},
+    "is a mapping whose names are words in quotes; got the name 3": {"field": {"a": FIELD, 3: FIELD}},
     "flow's cloud is a Cloud": {"cloud": "cloud"},
 }
 

@@ -35,5 +35,5 @@ def test_the_gallery_shows_every_experiment():
     from haarflow.runs import catalogue
 
     page = (DOCS / "gallery.md").read_text()
-    shown = set(re.findall(r"\]\(gallery/([a-z-]+)\.png\)", page))
+    shown = set(re.findall(r"\]\(gallery/([a-z0-9-]+)\.png\)", page))
     assert shown == {entry.name for entry in catalogue.select(None)}

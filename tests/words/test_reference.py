@@ -35,12 +35,14 @@ def test_the_reference_says_what_the_docstrings_say(made):
     assert made == PAGE, "run `make reference`"
 
 
-def test_every_call_of_the_reference_runs():
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)], ids=["a quarter", "all"])
+def test_every_call_of_the_reference_runs(every):
+    """A quarter of the calls by default; all of them in the slow tier, as in the storm's."""
     small, *calls = BLOCKS
     space: dict = {}
     with jax.numpy_rank_promotion("allow"), warnings.catch_warnings():
         warnings.simplefilter("ignore", Diverged)  # shown by a flow that diverges
         exec(compile(small, "reference.md", "exec"), space)
-        for call in calls:
+        for call in calls[::every]:
             exec(compile(call, "reference.md", "exec"), space)
     assert len(calls) == len(addresses())

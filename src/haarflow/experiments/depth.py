@@ -49,7 +49,8 @@ class Depth(Experiment):
     function: the energy that any one direction holds falls exponentially in d. Deep ReLU networks on the sphere, which
     do not oscillate, are followed by shallow ones at a power of the width, at every depth.
 
-    Source: measure dynamics for neural networks (depth separation, and the upper bound for homogeneous networks).
+    Source: measure dynamics for neural networks (depth separation, and the upper bound for homogeneous networks); after
+    Depth separation beyond radial functions (arXiv 2102.01621).
 
     Inputs have independent Laplace coordinates. The energy that functions of one coordinate hold is known in closed
     form, and that of any other direction by one Fourier transform; the best direction is searched for from random

@@ -245,11 +245,12 @@ class FeatureFit:
     ridge: float
     norm: float  # √(∫ weights² dmu), the norm of F2 for the features' kernel
 
-    def predict(self, xs: Any) -> np.ndarray:
+    def predict(self, xs: Any) -> Any:
         """The values (e, c) on new inputs (e, d)."""
         xs = inputs_for(self.unit, self.cloud, xs)
         scaled = np.asarray(self.cloud.weights) * self.weights
-        return np.asarray(self.unit.weighted_sum(jax.numpy.asarray(scaled), self.cloud.atoms, xs))
+        found = self.unit.weighted_sum(jax.numpy.asarray(scaled), self.cloud.atoms, xs)
+        return found if isinstance(found, jax.core.Tracer) else np.asarray(found)
 
     def __repr__(self) -> str:
         return f"FeatureFit({self.cloud.n} features of {self.unit.title}, ridge {self.ridge:g}, norm {self.norm:.4g})"
@@ -265,7 +266,8 @@ def fit_random_features(unit: Unit, cloud: Cloud, xs: Rows, ys: Targets, *, ridg
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     refuse_unless_particles(unit, cloud)
-    inputs, targets = inputs_for(unit, cloud, xs), ys.reshape(len(ys), -1)
+    with jax.ensure_compile_time_eval():  # a fit inside a compiled program is made once, with it
+        inputs, targets = inputs_for(unit, cloud, xs), ys.reshape(len(ys), -1)
     if targets.shape[1] != unit.outputs:
         raise Refusal(
             f"A unit with {unit.outputs} outputs learns from labels ({len(ys)}, {unit.outputs}); got {ys.shape}. "
@@ -281,7 +283,8 @@ def fit_random_features(unit: Unit, cloud: Cloud, xs: Rows, ys: Targets, *, ridg
     roots = np.sqrt(np.asarray(cloud.weights, float))
     table, sums = np.zeros((cloud.n, cloud.n)), np.zeros(cloud.n)
     for start in range(0, len(ys), 1024):
-        part = np.asarray(unit.batched(cloud.atoms, inputs[start : start + 1024]), float)
+        with jax.ensure_compile_time_eval():
+            part = np.asarray(unit.batched(cloud.atoms, inputs[start : start + 1024]), float)
         part = roots[:, None] * part.reshape(cloud.n, -1)
         table += part @ part.T
         sums += part @ targets[start : start + 1024].T.ravel()

@@ -1,7 +1,7 @@
 """Right calls of function spaces: harmonics, norms, kernel regression."""
 
 from bend import FINE, array, choice, cloud, count, number, thing
-from entry import of
+from entry import Entry, of
 
 _D = {"d": count("4", least=2)}
 _DEGREE = {"degree": count("3", least=0)}
@@ -12,6 +12,8 @@ _NEURONS = {
 }
 _COSINES = array("np.array([0.5, -0.2])", width=False, rows=False, empty=FINE)
 _ROWS = {"xs": array("xs", width=False), "ys": array("np.array([0.5, 1.0, -0.3])", width=False)}
+_KERNEL = "hf.kernels.fit_kernel_ridge(xs=xs, ys=np.array([0.5, 1.0, -0.3]), ridge=0.5)"
+_FEATURES = "hf.kernels.fit_random_features(unit, wide, xs, np.ones((3, 2)), ridge=0.5)"
 
 ENTRIES = [
     of("harmonics", **_D, **_DEGREE),
@@ -33,9 +35,13 @@ ENTRIES = [
     of(
         "fit_random_features",
         unit=thing("unit", "cloud", late=("hf.Dense(3, 2)",)),
-        cloud=cloud("cloud"),
+        cloud=cloud("wide"),
         xs=array("xs"),
         ys=array("np.ones((3, 2))"),
         ridge=number("0.5", least=0),
     ),
+    Entry("KernelFit", f"str({_KERNEL})", {}),
+    Entry("KernelFit.predict", f"{_KERNEL}.predict({{*}})", {"xs": array("xs", rows=False, empty=FINE)}),
+    Entry("FeatureFit", f"str({_FEATURES})", {}),
+    Entry("FeatureFit.predict", f"{_FEATURES}.predict({{*}})", {"xs": array("xs", rows=False, empty=FINE)}),
 ]
