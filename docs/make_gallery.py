@@ -11,7 +11,9 @@ PICTURES = HERE / "gallery"
 
 def main(out: Path) -> None:
     """One picture, claim and command per record, by group and name."""
-    records = sorted((ledger.read(path) for path in ledger.find_records(out)), key=lambda r: (r.group, r.experiment))
+    found = [ledger.read(path) for path in ledger.find_records(out)]
+    first = {record.experiment: record for record in sorted(found, key=lambda record: -record.seed)}  # the least seed
+    records = sorted(first.values(), key=lambda record: (record.group, record.experiment))
     PICTURES.mkdir(exist_ok=True)
     page = ["# Gallery\n\nOne picture of every claim, from `haarflow reproduce --quick`; the report has all of them.\n"]
     heading = None
