@@ -34,7 +34,7 @@ def members_of(path: Path | str) -> list[Member]:
     module = import_file(path.resolve(), what="A file of members")
     found = [Member(cls.__name__, kind_of(cls), cls) for cls in defined_in(module.__name__, tuple(book()))]
     if not found:
-        kinds = ", ".join(kind.__name__ for kind in book())
+        kinds = ", ".join(sorted(kind.__name__ for kind in book()))  # laws are read in any order
         raise Refusal(
             f"A file of members defines a class of one of the kinds {kinds}, with `examples()`; {path} defines none. "
             "docs/extend.md shows each of them."
