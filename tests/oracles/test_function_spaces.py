@@ -13,6 +13,7 @@ from haarflow.models.harmonics import f2_norm_squared, funk_hecke, harmonics, le
 from haarflow.models.kernels import arc_cosine, feature_kernel, kernel_ridge
 from haarflow.models.units import Perceptron
 from haarflow.models.variation import merged_neurons, variation_norm
+from haarflow.practice import kernel_regression
 from haarflow.practice.kernel_regression import fit_kernel_ridge, fit_random_features
 
 DRAW = np.random.default_rng(3)
@@ -125,3 +126,11 @@ def test_features_of_a_cloud_are_regression_with_their_kernel():
 def test_nonsense_is_refused(call, words):
     with pytest.raises(Refusal, match=words):
         call()
+
+
+def test_a_table_is_factorised_panel_by_panel(monkeypatch):
+    monkeypatch.setattr(kernel_regression, "PANEL", 7)
+    table = np.asarray(arc_cosine(XS[:40])) + 0.1 * np.eye(40)
+    factor = np.array(table, order="F")
+    kernel_regression._factorise(factor)
+    np.testing.assert_allclose(np.tril(factor) @ np.tril(factor).T, table, atol=1e-13)
