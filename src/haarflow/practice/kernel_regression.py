@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Float
 
 from haarflow.doors import Count, NonNegative, Positive, door
@@ -268,7 +269,7 @@ class FeatureFit:
         xs = inputs_for(self.unit, self.cloud, xs)
         scaled = np.asarray(self.cloud.weights) * self.weights
         found = self.unit.weighted_sum(jax.numpy.asarray(scaled), self.cloud.atoms, xs)
-        return found if isinstance(found, jax.core.Tracer) else np.asarray(found)
+        return found if isinstance(found, Tracer) else np.asarray(found)
 
     def __repr__(self) -> str:
         return f"FeatureFit({self.cloud.n} features of {self.unit.title}, ridge {self.ridge:g}, norm {self.norm:.4g})"
