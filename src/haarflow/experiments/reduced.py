@@ -41,8 +41,8 @@ from haarflow.runs.experiment import (
 )
 from haarflow.runs.statistics import first_below
 
-LOOKS = 20  # times up to the horizon at which risks are taken
-LEARNT = 0.1  # a run has learnt when its risk is this share of its start
+UNKNOWN = Fit(np.nan, np.nan, np.nan, np.nan, along="d")  # the power law of runs that never learn
+LOOKS, LEARNT = 20, 0.1  # times at which risks are taken; a run has learnt at this share of its first risk
 SAMPLES, NEURONS = "samples until the risk is 10% of its start", "neurons with which every run learns"
 BEHIND, ORDER = "risk of the most neurons over the reduced risk", "moments on the grid against characteristics"
 
@@ -296,9 +296,5 @@ def _printed(psi, places):
 
 
 def _fit(array, **options):
-    """The power law in d; nan where a run never learns."""
-    return (
-        power_law(array, along="d", **options)
-        if np.isfinite(array).all()
-        else Fit(np.nan, np.nan, np.nan, np.nan, (), along="d")
-    )
+    """The power law in d, if every run learns."""
+    return power_law(array, along="d", **options) if np.isfinite(array).all() else UNKNOWN
