@@ -236,3 +236,15 @@ def in_bytes(size: float | int) -> str:
             return f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:.1e} EB"
+
+
+def to_pandas(table: Mapping[str, Any]) -> Any:
+    """A dict of columns of one length as a DataFrame of pandas, where pandas is installed."""
+    try:
+        import pandas  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise Refusal(
+            "to_pandas makes a DataFrame; got no pandas in this environment. Write .table(), a dict of columns, or "
+            "install haarflow[tables]."
+        ) from None
+    return pandas.DataFrame(dict(table))

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 from haarflow.dynamics.players import by_name, expecting
 from haarflow.dynamics.shards import whole
 from haarflow.errors import Refusal
-from haarflow.values import said
+from haarflow.values import said, to_pandas
 
 GOING = np.iinfo(np.int32).max
 """The last good step of a run that has not stopped."""
@@ -61,14 +61,7 @@ class Trajectory(Generic[C]):
 
     def to_pandas(self) -> Any:
         """`table()` as a DataFrame of pandas, where pandas is installed."""
-        try:
-            import pandas  # pyright: ignore[reportMissingImports]
-        except ImportError:
-            raise Refusal(
-                "to_pandas makes a DataFrame; got no pandas in this environment. Write trajectory.table(), a dict of "
-                "columns, or install pandas."
-            ) from None
-        return pandas.DataFrame(self.table())
+        return to_pandas(self.table())
 
     def draw(self, axis: Any, *names: str) -> Any:
         """Draw probes over time into an axis of matplotlib, all of them or those named; returns the axis.
