@@ -18,14 +18,20 @@ EXACT_LIMIT = 25_000_000
 Progress = Callable[[str], None]
 
 
-def exact(given: Pair, *, order: int, force: bool = False, progress: Progress | None = None) -> float:
-    """The least mean |z − z'|^order over all couplings, in the units of the pair."""
+Gaps = Callable[[Float[np.ndarray, "n p"], Float[np.ndarray, "m p"]], Float[np.ndarray, "n m"]]
+
+
+def exact(
+    given: Pair, *, order: int, force: bool = False, progress: Progress | None = None, gaps: Gaps | None = None
+) -> float:
+    """The least mean |z − z'|^order over all couplings, in the units of the pair; or of other squared `gaps`."""
     x, a, y, b, _ = given
-    if x.shape[1] == 1:
+    if x.shape[1] == 1 and gaps is None:
         return line(x[:, 0], a, y[:, 0], b, order)
     equal = len(x) == len(y) and given.even
     _guard(len(x), len(y), equal, force, progress)
-    cost = squared_gaps(x, y) if order == 2 else np.sqrt(squared_gaps(x, y))
+    cost = squared_gaps(x, y) if gaps is None else gaps(x, y)
+    cost = cost if order == 2 else np.sqrt(cost, out=cost)
     return _assignment(cost) if equal else float(np.sum(plan(a, b, cost) * cost))
 
 
