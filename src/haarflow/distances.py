@@ -18,3 +18,7 @@ from haarflow.measures.invariance import si_rmd as si_rmd
 from haarflow.measures.invariance import wi_bounds as wi_bounds
 from haarflow.measures.invariance import wi_distance as wi_distance
 from haarflow.measures.invariance import wi_rmd as wi_rmd
+
+# Groups beyond representations, for the keyword `under`.
+from haarflow.measures.isometries import Isometries as Isometries
+from haarflow.measures.isometries import Shifts as Shifts

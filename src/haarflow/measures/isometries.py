@@ -12,7 +12,7 @@ from haarflow.algebra.reps import Rep
 from haarflow.doors import Count, Positive, door
 from haarflow.errors import Refusal
 from haarflow.measures.samples import Law, OtherLaw, Pair, arrays, binade
-from haarflow.measures.symmetries import LISTED, Gaps, Rows, Symmetry, least, symmetry_of
+from haarflow.measures.symmetries import LISTED, Gaps, Plain, Rows, Symmetry, least, symmetry_of
 from haarflow.measures.transport import squared_gaps
 from haarflow.values import numbers
 
@@ -104,7 +104,7 @@ Under = Rep | Action | Shifts | Isometries
 """A group that acts on samples: a representation, elements that stand for an infinite group, or other isometries."""
 
 
-def acted(mu: Law, nu: OtherLaw, under: Under) -> tuple[Pair, Symmetry]:
+def acted(mu: Law, nu: OtherLaw, under: Under | None, *, scaled: bool = True) -> tuple[Pair, Symmetry]:
     """Two samples in a common unit, where they lie, and the group that acts on them, refused where it does not."""
     (x, a), (y, b) = arrays(mu), arrays(nu)
     if x.shape[1] != y.shape[1]:
@@ -115,15 +115,17 @@ def acted(mu: Law, nu: OtherLaw, under: Under) -> tuple[Pair, Symmetry]:
     if isinstance(under, Shifts | Isometries):
         given, symmetry = Pair(x, a, y, b, 1.0), under
     else:
-        unit = max(binade(x), binade(y))
-        given, symmetry = Pair(x / unit, a, y / unit, b, unit), symmetry_of(under, x.shape[1])
-    refuse_unless_isometric(symmetry, np.concatenate([given.x, given.y]), trusted=isinstance(under, Rep | Shifts))
+        unit = max(binade(x), binade(y)) if scaled else 1.0
+        symmetry = Plain() if under is None else symmetry_of(under, x.shape[1])
+        given = Pair(x / unit, a, y / unit, b, unit)
+    trusted = under is None or isinstance(under, Rep | Shifts)  # orthogonal by construction, or kept by the torus
+    refuse_unless_isometric(symmetry, np.concatenate([given.x, given.y]), trusted=trusted)
     return given, symmetry
 
 
 def refuse_unless_isometric(symmetry: Symmetry, points: Rows, *, trusted: bool) -> None:
     """Refuse maps that change a distance between some of these points, or that are no group."""
-    if trusted:  # representations are orthogonal by construction, and shifts keep the torus
+    if trusted:
         return
     some = points[np.linspace(0, len(points) - 1, min(PROBES, len(points))).astype(int)]
     plain = symmetry.plain

@@ -78,7 +78,9 @@ def kernel_square(given: Pair, symmetry: Symmetry, width: float | None, block: i
     refuse_hours("mmd_squared", 3e-9 * count * given.atoms**2, FEWER, force=force)
     width = kernel_width(given, symmetry) if width is None else width
     own = sum(
-        share * kernel_mean(z, w, image, w, width, block) for z, w in ((x, a), (y, b)) for share, image in symmetry.pairs(z)
+        share * kernel_mean(z, w, image, w, width, block)
+        for z, w in ((x, a), (y, b))
+        for share, image in symmetry.pairs(z)
     )
     cross = sum(kernel_mean(x, a, image, b, width, block) for image in symmetry.images(y)) / count
     found = own - 2 * cross

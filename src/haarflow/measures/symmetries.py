@@ -84,6 +84,19 @@ def least(gaps: Iterator[Gaps]) -> Gaps:
     return found
 
 
+class Plain(Symmetry):
+    """No group: the quotient is the space itself."""
+
+    def gaps(self, x, y):
+        return squared_gaps(x, y)
+
+    def images(self, x):
+        yield x
+
+    def count(self, p):
+        return 1
+
+
 class Listed(Symmetry):
     """A group by its elements, which are gone through one by one."""
 

@@ -80,6 +80,11 @@ def transport_cost(n: int, m: int, *, equal: bool = False) -> tuple[float, float
     return 0.2 * (n * m / 1e6) ** 1.25, n * m * (11 if equal else 52) / 1e9
 
 
+def refuse_many_pairs(n: int, m: int) -> None:
+    """Refuse costs of all pairs that do not fit in memory."""
+    refuse_unless_affordable(f"Costs of {n:,} × {m:,} pairs of atoms", 40.0 * n * m, instead="Write fewer atoms.")
+
+
 def _guard(n: int, m: int, equal: bool, force: bool, progress: Progress | None) -> None:
     seconds, gigabytes = transport_cost(n, m, equal=equal)
     cost = f"about {seconds:.0f} s and {gigabytes:.1f} GB"
