@@ -123,7 +123,8 @@ class Collapse(Experiment):
     @panel(
         "What the divergences see",
         "Divergence from samples of one, two or four modes to data with four: means over {runs} pairs with two "
-        "standard errors. With all discriminators it falls as modes are found; with invariant ones it is the same for all.",
+        "standard errors. With all discriminators it falls as modes are found; with invariant ones it is the same for "
+        "all.",
         columns=3,
         size=(10.6, 3.6),
     )
@@ -141,8 +142,8 @@ class Collapse(Experiment):
     @panel(
         "Witnesses",
         "The best 1-Lipschitz discriminator between a sample of one mode (dots) and data with four (crosses). Left: "
-        "all functions; it is high at the made mode and low at those that are missing. Right: invariant ones; it is the "
-        "same at all four modes, so that nothing pushes the sample to the others.",
+        "all functions; it is high at the made mode and low at those that are missing. Right: invariant ones; it is "
+        "the same at all four modes, so that nothing pushes the sample to the others.",
         columns=2,
         size=(9.6, 4.4),
     )

@@ -77,8 +77,13 @@ def mean_square_gap(given: Pair, symmetry: Symmetry) -> float:
     return float(a @ np.sum((x - means[1]) ** 2, axis=1) + b @ np.sum((y - means[1]) ** 2, axis=1))
 
 
-def kernel_square(given: Pair, symmetry: Symmetry, width: float | None, block: int, *, force: bool) -> float:
-    """MMD² of the symmetrised samples for the Gaussian kernel, whose width is in units of the pair."""
+def kernel_square(
+    given: Pair, symmetry: Symmetry, width: float | None, block: int, *, force: bool, clipped: bool = True
+) -> float:
+    """MMD² of the symmetrised samples for the Gaussian kernel, whose width is in units of the pair.
+
+    Of some elements alone it may be negative, and is left so where it is not to be clipped.
+    """
     x, a, y, b, _ = given
     count = symmetry.count(x.shape[1])
     refuse_hours("mmd_squared", 3e-9 * count * given.atoms**2, FEWER, force=force)
@@ -86,6 +91,8 @@ def kernel_square(given: Pair, symmetry: Symmetry, width: float | None, block: i
     own = sum(_kernel_mean(z, w, symmetry.pairs(z), w, width, block) for z, w in ((x, a), (y, b)))
     cross = _kernel_mean(x, a, ((1 / count, image) for image in symmetry.images(y)), b, width, block)
     found = own - 2 * cross
+    if not clipped:
+        return float(found)
     if is_close(found, count * given.atoms, count * given.atoms):
         orbits = [np.concatenate(list(symmetry.images(z))) for z in (x, y)]
         turned = together(orbits[0], np.tile(a, count) / count, orbits[1], np.tile(b, count) / count)
