@@ -7,7 +7,7 @@ ones, and else the least over all listed elements.
 
 import abc
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -32,7 +32,7 @@ LISTED = 100_000
 """Elements of a group that are gone through one by one."""
 
 PIECE = 2**17
-"""Pairs of points whose rotations are found together."""
+"""Pairs of points whose rotations, or coordinates whose images, are found together."""
 
 
 class Symmetry(abc.ABC):
@@ -107,16 +107,24 @@ class Listed(Symmetry):
         return least(squared_gaps(x, image) for image in self.images(y))
 
     def images(self, x):
-        for place in range(len(self.action)):
-            yield np.asarray(self.action.pick(place).apply(x)[0], float)
+        return self._of(x, range(len(self.action)))
 
     def count(self, p):
         return len(self.action)
 
     def pairs(self, x):
-        names = inverse_names(self.action)
-        for name, times in Counter(names).items():
-            yield times / len(names), np.asarray(self.action.pick(names.index(name)).apply(x)[0], float)
+        action = self.action
+        names = inverse_names(action)
+        places = {name: place for place, name in reversed(list(enumerate(names)))}
+        times = Counter(names)
+        for name, image in zip(places, self._of(x, list(places.values())), strict=True):
+            yield times[name] / len(names), image
+
+    def _of(self, x: Rows, places: Sequence[int]) -> Iterator[Rows]:
+        """The images under the elements at these places, made for several at once where they are small."""
+        action, several = self.action, max(PIECE // x.size, 1)
+        for start in range(0, len(places), several):
+            yield from np.asarray(action.pick(list(places[start : start + several])).apply(x), float)
 
 
 class OfRep(Listed):

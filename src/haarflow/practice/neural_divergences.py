@@ -1,4 +1,4 @@
-"""Divergences with neural discriminators: a network is trained to tell two samples apart, and judged on held-out points.
+"""Divergences with neural discriminators: a network learns to tell two samples apart, and is judged on held-out points.
 
 The networks are means of ReLU-like units over a cloud of particles, averaged over a group where one acts, and trained
 by Adam. What they attain on points they have not seen is, in expectation, a lower bound on the divergence of the laws.
@@ -116,9 +116,8 @@ def neural_divergence(
 
 def _discriminator(unit: Unit, member: Generator, under: Rep | None) -> Callable:
     """γ(particles, points): the mean of the units, below the limit of f* where it has one."""
-    if under is None:
-        told = unit
-    else:
+    told = unit
+    if under is not None:
         told = average(unit, under + trivial_rep(under.group, 1), trivial_rep(under.group, 1))
 
     def gamma(particles, z):
