@@ -28,7 +28,7 @@ LONG = 50
 """Steps that change the potentials by more than this, in regs, are no longer near the exponential they come from."""
 
 Rows = Callable[[slice], Float[np.ndarray, "r m"]]
-Costs = Float[np.ndarray, "n m"]
+Costs = Float[np.ndarray, "_ _"]
 
 
 class Spent(Exception):

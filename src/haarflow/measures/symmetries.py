@@ -21,9 +21,9 @@ from haarflow.errors import Refusal
 from haarflow.measures.actions import action_on
 from haarflow.measures.transport import squared_gaps
 
-Rows = Float[np.ndarray, "n p"]
-Gaps = Float[np.ndarray, "n m"]
-Fold = Callable[[Rows], Float[np.ndarray, "n q"]]
+Rows = Float[np.ndarray, "_ p"]
+Gaps = Float[np.ndarray, "_ _"]
+Fold = Callable[[Rows], Float[np.ndarray, "_ _"]]
 
 FEW = 120
 """Permutations of points are listed up to this many; beyond it each pair is an assignment problem."""
