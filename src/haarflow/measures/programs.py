@@ -134,7 +134,7 @@ def _on_pairs(generator: Generator, a, b, costs, active):
     masses *= (a / np.maximum(np.bincount(from_x, masses, n), 1e-300))[from_x]
     plan = np.zeros(costs.shape)
     plan[active] = masses[:pairs]
-    return plan, masses[pairs:], -multipliers[rows], multipliers[columns]
+    return plan, masses[pairs:] if stays else np.zeros(n), -multipliers[rows], multipliers[columns]
 
 
 def normed(
