@@ -15,21 +15,8 @@ from haarflow.learning.sphere import ReluRisk, relu_students, relu_teacher
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
 from haarflow.runs import style
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Horizon,
-    Positive,
-    Step,
-    above,
-    below,
-    named,
-    once,
-    over,
-    panel,
-    power_law,
-    tell,
-)
+from haarflow.runs.experiment import Experiment, above, below, named, once, over, panel, power_law, tell
+from haarflow.runs.sizes import Count, Horizon, Positive, Step
 
 FITNESS, SHARES = np.array([0.0, 0.5, 2.0]), np.array([0.2, 0.3, 0.5])
 ALONE = 2.0  # the rate of growth where nothing else happens

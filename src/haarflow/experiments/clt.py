@@ -13,20 +13,8 @@ from haarflow.learning.risks import Penalty
 from haarflow.measures.clouds import uniform
 from haarflow.measures.distances import generator
 from haarflow.runs import style
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Horizon,
-    Positive,
-    Sizes,
-    Step,
-    below,
-    named,
-    once,
-    panel,
-    power_law,
-    tell,
-)
+from haarflow.runs.experiment import Experiment, below, named, once, panel, power_law, tell
+from haarflow.runs.sizes import Count, Horizon, Positive, Sizes, Step
 
 TARGET, START = np.diag([1.0, 0.5, 0.25, 0.0]), np.eye(4) / 4
 TIMES = np.array([0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0])

@@ -22,21 +22,8 @@ from haarflow.models.depth_separation import (
     ridge_energy,
 )
 from haarflow.models.units import Perceptron, network
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Positive,
-    Sizes,
-    above,
-    below,
-    between,
-    named,
-    once,
-    over,
-    panel,
-    power_law,
-    stream,
-)
+from haarflow.runs.experiment import Experiment, above, below, between, named, once, over, panel, power_law, stream
+from haarflow.runs.sizes import Count, Positive, Sizes
 from haarflow.runs.style import INK, curves, legend, power_laws
 
 BEST = "best direction found"

@@ -19,7 +19,8 @@ from haarflow.measures.clouds import Cloud
 from haarflow.measures.distances import generator
 from haarflow.models.units import Bump, Dense, Perceptron, Quadratic, TwoLayer
 from haarflow.runs import style
-from haarflow.runs.experiment import Count, Experiment, Positive, below, between, named, once, over, panel, power_law
+from haarflow.runs.experiment import Experiment, below, between, named, once, over, panel, power_law
+from haarflow.runs.sizes import Count, Positive
 
 MODES = {"transport": (1.0, 0.0), "growth": (0.0, 1.3), "both": (0.7, 1.3)}  # speeds of atoms and of weights
 DRAWS = (1, 2, 3, 4)  # sizes M at which the static lemma is summed over every draw

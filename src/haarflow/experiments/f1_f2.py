@@ -17,19 +17,8 @@ from haarflow.models.kernels import arc_cosine, kernel_ridge, relu_beyond_linear
 from haarflow.models.neurons import Neuron
 from haarflow.models.units import network
 from haarflow.models.variation import variation_norm
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Sizes,
-    below,
-    between,
-    blocks,
-    named,
-    over,
-    panel,
-    power_law,
-    stream,
-)
+from haarflow.runs.experiment import Experiment, below, between, blocks, named, over, panel, power_law, stream
+from haarflow.runs.sizes import Count, Sizes
 from haarflow.runs.style import INK, colour, curves, legend, log_axes, power_laws
 
 SPACES = ("kernel (F2)", "variation norm (F1)")

@@ -24,7 +24,8 @@ from haarflow.models.neurons import Gate
 from haarflow.models.units import Dense, Perceptron, Quadratic, Unit, network
 from haarflow.practice import training
 from haarflow.practice.testing import Case, case, check_identities
-from haarflow.runs.experiment import Count, Experiment, above, below, named, over, panel, power_law, tell
+from haarflow.runs.experiment import Experiment, above, below, named, over, panel, power_law, tell
+from haarflow.runs.sizes import Count
 from haarflow.runs.style import colour, failures, log_axes, marker, reference
 
 BOUND = 1e-12

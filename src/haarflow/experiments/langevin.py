@@ -17,23 +17,8 @@ from haarflow.learning.risks import Penalty, Risk
 from haarflow.measures.clouds import stack_clouds, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.units import network
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Horizon,
-    Positive,
-    Sizes,
-    Step,
-    above,
-    below,
-    between,
-    named,
-    once,
-    over,
-    panel,
-    power_law,
-    tell,
-)
+from haarflow.runs.experiment import Experiment, above, below, between, named, once, over, panel, power_law, tell
+from haarflow.runs.sizes import Count, Horizon, Positive, Sizes, Step
 from haarflow.runs.style import DASHED, INK, MUTED, colour, curves, legend, power_laws
 
 START = (2.0, 0.4)  # the mean and the deviation of the start, far from the Gibbs law

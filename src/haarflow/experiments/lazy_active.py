@@ -19,11 +19,7 @@ from haarflow.models import kernels
 from haarflow.models.neurons import Neuron
 from haarflow.models.units import Dense, network
 from haarflow.runs.experiment import (
-    Count,
     Experiment,
-    Horizon,
-    Positive,
-    Sizes,
     above,
     below,
     between,
@@ -35,6 +31,7 @@ from haarflow.runs.experiment import (
     stream,
     tell,
 )
+from haarflow.runs.sizes import Count, Horizon, Positive, Sizes
 from haarflow.runs.style import DASHED, INK, MUTED, colour, legend_above, log_axes, marker, power_laws
 
 Widths = Annotated[tuple[Annotated[int, Field(ge=2, multiple_of=2)], ...], Field(min_length=2)]

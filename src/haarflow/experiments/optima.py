@@ -22,7 +22,8 @@ from haarflow.measures.distances import generator
 from haarflow.models.neurons import permuted_hidden
 from haarflow.models.units import Custom, Dense, Perceptron, Unit, network
 from haarflow.practice.testing import Case, case
-from haarflow.runs.experiment import Count, Experiment, NonNegative, Sizes, above, below, named, once, over, panel, tell
+from haarflow.runs.experiment import Experiment, above, below, named, once, over, panel, tell
+from haarflow.runs.sizes import Count, NonNegative, Sizes
 from haarflow.runs.style import DASHED, INK, MUTED, colour, legend, marker, slopes
 
 BOUND, EXACT = 1e-8, 1e-12

@@ -16,19 +16,8 @@ from haarflow.measures.distances import generator
 from haarflow.models.networks import CustomNetwork
 from haarflow.models.set_networks import FrozenSetNeuron, SetNeuron, draw_layer, draw_neurons, pack_sets
 from haarflow.models.units import network
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    NonNegative,
-    above,
-    at_least,
-    below,
-    named,
-    once,
-    over,
-    panel,
-    stream,
-)
+from haarflow.runs.experiment import Experiment, above, at_least, below, named, once, over, panel, stream
+from haarflow.runs.sizes import Count, NonNegative
 from haarflow.runs.style import colour, curves, legend
 
 NETWORKS = ("S1", "S2", "S3")

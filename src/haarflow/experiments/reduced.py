@@ -23,12 +23,8 @@ from haarflow.measures.distances import generator
 from haarflow.models.neurons import Neuron
 from haarflow.runs import style
 from haarflow.runs.experiment import (
-    Count,
     Experiment,
     Fit,
-    Horizon,
-    Sizes,
-    Step,
     below,
     between,
     in_turns,
@@ -39,6 +35,7 @@ from haarflow.runs.experiment import (
     power_law,
     tell,
 )
+from haarflow.runs.sizes import Count, Horizon, Sizes, Step
 from haarflow.runs.statistics import first_below
 
 UNKNOWN = Fit(np.nan, np.nan, np.nan, np.nan, along="d")  # the power law of runs that never learn

@@ -15,12 +15,7 @@ from haarflow.measures.clouds import Cloud
 from haarflow.measures.invariance import si_distance, si_rmd
 from haarflow.practice.compare import SCHEMES
 from haarflow.runs.experiment import (
-    Count,
     Experiment,
-    Horizon,
-    NonNegative,
-    Sizes,
-    Step,
     above,
     below,
     between,
@@ -34,6 +29,7 @@ from haarflow.runs.experiment import (
     stream,
     tell,
 )
+from haarflow.runs.sizes import Count, Horizon, NonNegative, Sizes, Step
 from haarflow.runs.style import (
     INK,
     boxes,

@@ -14,22 +14,8 @@ from haarflow.dynamics.schemes import Each, Euler, Extragradient, Heun
 from haarflow.dynamics.time_averages import recorded, snapshot, time_average
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.samples import generator
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Horizon,
-    Sizes,
-    Step,
-    above,
-    below,
-    named,
-    once,
-    over,
-    panel,
-    power_law,
-    stream,
-    tell,
-)
+from haarflow.runs.experiment import Experiment, above, below, named, once, over, panel, power_law, stream, tell
+from haarflow.runs.sizes import Count, Horizon, Sizes, Step
 from haarflow.runs.style import legend_above, log_axes, power_laws
 
 DYNAMICS = {"both": (1.0, 1.0), "transport": (1.0, 0.0), "reweighting": (0.0, 1.0)}  # the speeds of each
