@@ -23,3 +23,4 @@ Horizon = Annotated[float, Field(gt=0), Work(1)]  # a time to run for
 Step = Annotated[float, Field(gt=0), Work(-1)]  # a time that each step makes
 Sizes = Annotated[tuple[Count, ...], Field(min_length=2)]  # numbers along which a law is fitted
 Steps = Annotated[tuple[Step, ...], Field(min_length=2)]  # and times of a step
+Evens = Annotated[tuple[Annotated[int, Field(ge=2, multiple_of=2)], ...], Field(min_length=2)]  # and even numbers
