@@ -66,7 +66,7 @@ class StrongOptima(Experiment):
         yield self.plane, once()
 
     def _loss(self):
-        return "half square" if self.fault == "half loss" else "square"
+        return "half-square" if self.fault == "half loss" else "square"
 
     def line(self, key):
         """Proposition 4 on the line: the programs, and the flows from the atom at zero and from {±0.3}."""
