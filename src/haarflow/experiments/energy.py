@@ -1,7 +1,5 @@
 """The energy of a network as particles see it: pairs, dissipation, the continuity equation, sampling."""
 
-from itertools import product
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -98,7 +96,7 @@ class Energy(Experiment):
         few = Cloud(cloud.atoms[:4], cloud.weights[:4] / cloud.weights[:4].sum())
         factor = 2.0 if self.fault == "printed lemma" else 1.0
         wanted = factor * float(pairwise.sampling_excess(risk, few, 1))
-        exact = [_every_draw(risk, few, m) * m / wanted - 1 for m in DRAWS]
+        exact = [pairwise.every_draw(risk, few, m) * m / wanted - 1 for m in DRAWS]
         together = np.asarray(eqx.filter_jit(pairwise.pairwise(risk).sums)(cloud)[1])
         weights = np.asarray(cloud.weights)
         # The excess without its first-order term ∫Psi d(mu_M − mu), whose mean is zero.
@@ -204,18 +202,3 @@ def _sums(risk, cloud):
     pairs = zip(risk.variation(cloud), energy.variation(cloud), strict=True)
     gaps = [jnp.abs(here - there).max() / (1 + jnp.abs(here).max()) for here, there in pairs]
     return jnp.stack([jnp.abs(risk(cloud) - energy(cloud)), *gaps]).max()
-
-
-def _every_draw(risk, cloud, m: int) -> float:
-    """`E R(mu_m) − R(mu)`, summed over all n^m draws."""
-    rows = np.array(list(product(range(cloud.n), repeat=m)))
-    chances = np.prod(np.asarray(cloud.weights)[rows], axis=1)
-    counts = np.stack([np.mean(rows == i, axis=1) for i in range(cloud.n)], axis=1)
-    values = np.asarray(_reweighted(risk, cloud.atoms, jnp.asarray(counts)))
-    return float(chances @ values - _reweighted(risk, cloud.atoms, cloud.weights[None])[0])
-
-
-@eqx.filter_jit
-@eqx.filter_vmap(in_axes=(None, None, 0))
-def _reweighted(risk, atoms, weights):
-    return risk(Cloud(atoms, weights))

@@ -24,7 +24,6 @@ from haarflow.runs.experiment import Experiment, Fit, below, named, once, over, 
 from haarflow.runs.sizes import Count, Horizon, Sizes, Step
 from haarflow.runs.statistics import first_below
 
-UNKNOWN = Fit(np.nan, np.nan, np.nan, np.nan, along="d")  # the power law of runs that never learn
 LOOKS, LEARNT = 20, 0.1  # times at which risks are taken; a run has learnt at this share of its first risk
 SAMPLES, NEURONS = "samples until the risk is 10% of its start", "neurons with which every run learns"
 BEHIND = "risk of the most neurons over the reduced risk"
@@ -148,14 +147,13 @@ class Reduced(Experiment):
         yield data.fits[BEHIND].called(f"one neuron: {BEHIND}").below(0.1)
 
     def numbers(self, data):
-        each = {
-            "reduced risk over its start": data.limit.isel(time=-1) / data.limit.isel(time=0),
-            "samples / d": self.samples(data.sgd.isel(neurons=-1)).median("run") / np.array(self.dims),
-            "neurons": self.enough(data),
-            "SGD over reduced risk": self.behind(data).median("run"),
+        return {
+            "reduced risk over its start, d = {d}": data.limit.isel(time=-1) / data.limit.isel(time=0),
+            "samples / d, d = {d}": self.samples(data.sgd.isel(neurons=-1)).median("run") / np.array(self.dims),
+            "neurons, d = {d}": self.enough(data),
+            "SGD over reduced risk, d = {d}": self.behind(data).median("run"),
+            "wide network over reduced flow, at the end": 1 + self.apart(data)[-1],
         }
-        numbers = {f"{words}, d = {d}": at for words, row in each.items() for d, at in row.each("d")}
-        return numbers | {"wide network over reduced flow, at the end": 1 + self.apart(data)[-1]}
 
     @panel(
         "One neuron: samples like d, neurons like 1",
@@ -218,5 +216,6 @@ def _risks(energy, weights, atoms):
 
 
 def _fit(array, **options):
-    """The power law in d, if every run learns."""
-    return power_law(array, along="d", **options) if np.isfinite(array).all() else UNKNOWN
+    """The power law in d; unknown if some run never learns."""
+    unknown = Fit(np.nan, np.nan, np.nan, np.nan, along="d")
+    return power_law(array, along="d", **options) if np.isfinite(array).all() else unknown
