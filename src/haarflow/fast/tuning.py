@@ -36,7 +36,7 @@ particles take 390 ms a step, in smaller blocks 580."""
 
 SHORT_BLOCK = 16
 """Coordinates: so few would be gathered from all over the cloud, again for each sample; they are put down first.
-Read over put down, 192 000 particles in blocks of 8 MB: 1.8 with 2 coordinates, 2.5 with 4, 0.95 with 14 and with 32."""
+Read over put down, 192 000 particles in blocks of 8 MB: 1.8 with 2 coordinates, 2.5 with 4, 0.95 with 14 and 32."""
 
 ROWS = 960
 """The number of rows of a cloud in blocks divides this one, which has many divisors: so the rows are usually a multiple
