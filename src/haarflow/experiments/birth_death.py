@@ -78,7 +78,7 @@ class BirthDeathDynamics(Experiment):
 
     def gaussian(self, key, bowl):
         """Five moments at t = 0.8, for weights and for birth and death, with what they are compared to."""
-        bowl, steps, keys = bowl(bowl), round(0.8 / self.dt), jax.random.split(key, self.runs)
+        bowl, steps, keys = _bowl(bowl), round(0.8 / self.dt), jax.random.split(key, self.runs)
         normal = generator(key).normal(size=(self.runs, self.particles, 2))
         clouds = uniform(bowl.mean + normal @ np.linalg.cholesky(bowl.covariance).T)
         schemes = {"weights": Langevin(Euler(), bowl.beta), "birth–death": BirthDeath(Langevin(Euler(), bowl.beta))}
@@ -186,7 +186,7 @@ class Bowl(NamedTuple):
         return _five(means[-1], covariances[-1])
 
 
-def bowl(name: str) -> Bowl:
+def _bowl(name: str) -> Bowl:
     """One of the bowls."""
     H, b, A, mean, covariance, *rates = BOWLS[name]
     H, A, covariance = (np.array([row[:2], row[1:]], float) for row in (H, A, covariance))
