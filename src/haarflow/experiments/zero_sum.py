@@ -194,7 +194,7 @@ class ZeroSum(Experiment):
 
     def _finish(self, axis, payoff, shown):
         times = shown.labels("time")
-        log_axes(axis, times[[0, len(times) // 2, -1]].round(1), "time", "")
+        log_axes(axis, [t for t in (1, 2, 5, 10, 20, 50, 100, 200, 500) if times[0] <= t <= times[-1]], "time", "")
         if payoff == PAYOFFS[0]:
             axis.set_ylabel("Nikaido–Isoda error")
 
