@@ -12,6 +12,7 @@ from haarflow.algebra.reps import TrivialRep
 from haarflow.dynamics.fields import Descend, Tangent
 from haarflow.dynamics.players import map_clouds
 from haarflow.learning.functionals import Variation
+from haarflow.members import members
 from haarflow.practice.laws import book, cases, check_laws, findings
 
 KINDS = [kind for kind in book() if kind is not Finite]  # whose laws are asked of the groups that are finite
@@ -417,6 +418,11 @@ UNBROKEN = {  # laws of what the base class decides, or that another law stands 
     "the variation of a risk is the derivative",
 }
 LAWS = {law.name: law for laws in book().values() for law in laws if law.kind.__name__ != "Experiment"}
+
+
+def test_members_of_every_room_are_found():
+    rooms = {type(one).__module__.split(".")[1] for one in members(hf.extend.Field)}
+    assert rooms >= {"dynamics", "practice"}
 
 
 def test_every_law_has_a_fault():
