@@ -1,4 +1,5 @@
 from haarflow import distances as distances
+from haarflow import divergences as divergences
 from haarflow import energies as energies
 from haarflow import exact as exact
 from haarflow import extend as extend

@@ -5,6 +5,7 @@ import inspect
 import entries_algebra
 import entries_check
 import entries_depth
+import entries_divergences
 import entries_dynamics
 import entries_flow
 import entries_function_spaces
@@ -23,6 +24,7 @@ from haarflow.contents import public
 ROOMS: dict[str, list[Entry]] = {
     "algebra": entries_algebra.ENTRIES,
     "measures": entries_measures.ENTRIES,
+    "divergences": entries_divergences.ENTRIES,
     "models": entries_models.ENTRIES,
     "depth": entries_depth.ENTRIES,
     "function spaces": entries_function_spaces.ENTRIES,
@@ -49,6 +51,9 @@ RECORDS = {
     "FeatureFit",
     "ReluOptimum",
     "Bounds",
+    "Divergence",
+    "Estimate",
+    "NeuralDivergence",
     "NikaidoIsoda",
     "Discovery",
     "Findings",
