@@ -1,4 +1,4 @@
-"""Steps of a length relative to the particles' own: gradient flow in another time, for losses that vanish at infinity."""
+"""Steps relative to the particles' own length: gradient flow in another time, for losses that vanish at infinity."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -44,8 +44,8 @@ class Normalised(Scheme):
 
     Where a loss vanishes at infinity, as the exponential loss of separable data does, its gradient flow slows down
     like 1/t and its direction converges like 1/log t. In this time the same curve takes seconds:
-    `flow(field, Normalised(Euler()), cloud, dt=c, schedule=lambda t: 1 / (1 + t / s))`. The step must fall, or it stalls.
-    Momentum is that of the scheme inside, `Normalised(Optax(optax.sgd(0.1, momentum=0.9)))`.
+    `flow(field, Normalised(Euler()), cloud, dt=c, schedule=lambda t: 1 / (1 + t / s), ...)`. The step must fall, or it
+    stalls. Momentum is that of the scheme inside, `Normalised(Optax(optax.sgd(0.1, momentum=0.9)))`.
     """
 
     inner: Scheme

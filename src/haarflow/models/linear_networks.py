@@ -78,7 +78,8 @@ class LinearNetwork(Unit):
     def start(self, key: PRNGKeyArray, scale: Positive = 1.0) -> Cloud:
         """A cloud of one particle: every layer with independent normal entries, of size about `scale` as a map."""
         keys = jax.random.split(key, len(self.shapes))
-        parts = [jax.random.normal(k, shape).ravel() / np.sqrt(max(shape)) for k, shape in zip(keys, self.shapes, strict=True)]
+        drawn = [jax.random.normal(one, shape) for one, shape in zip(keys, self.shapes, strict=True)]
+        parts = [layer.ravel() / np.sqrt(max(layer.shape)) for layer in drawn]
         return uniform(scale * jnp.concatenate(parts)[None])
 
 
@@ -125,10 +126,11 @@ class Steerable(LinearNetwork):
     """A linear network whose layers move with a finite group, and whose output does not: invariant for all parameters.
 
     The first layer lifts to the group, `h[g, k] = <rho(g) w_k, x> / √|G|`, those between are group convolutions
-    `h'[g, k] = Σ W[k, j, g⁻¹ h] h[h, j]`, and the last sums, `Σ v_k h[g, k] / √|G|`. These coordinates are isometric: the
-    length of a layer's parameters is that of the layer as a map, up to a number of the layer. With coordinates "orbit
-    sums" the first layer has instead one weight for each orbit of coordinates, which multiplies the sum over the orbit:
-    the same functions, and another length. For example `Steerable(image_rep("rotations", 8, 8), channels=4, depth=3)`.
+    `h'[g, k] = Σ W[k, j, g⁻¹ h] h[h, j]`, and the last sums, `Σ v_k h[g, k] / √|G|`. These coordinates are isometric:
+    the length of a layer's parameters is that of the layer as a map, up to a number of the layer. With coordinates
+    "orbit sums" the first layer has instead one weight for each orbit of coordinates, which multiplies the sum over the
+    orbit: the same functions, and another length. For example
+    `Steerable(image_rep("rotations", 8, 8), channels=4, depth=3)`.
     """
 
     rep: Rep = eqx.field(static=True)

@@ -27,7 +27,7 @@ class MaxMargin(Answer):
 
     `certificate` (b,) are shares that sum to one: the point `Σ share_i y_i x_i` of the convex hull has the length
     `bound`, and no direction has a margin above it. Where that is zero there is no direction at all: `separable` is
-    False, `direction` and `margin` are zero. `support` are the rows that touch the margin, and `labels` the two classes.
+    False, `direction` and `margin` are zero. `support` are the rows that touch the margin, `labels` the two classes.
     """
 
     direction: Float[np.ndarray, " d"]
@@ -173,7 +173,7 @@ def _by_active_set(rows: Float[np.ndarray, "m d"]) -> Float[np.ndarray, " m"]:
 
 
 def _candidates(rows: Float[np.ndarray, "b d"]) -> Int[np.ndarray, " m"]:
-    """Rows that may touch the margin: those that the quadratic program min ½|v|² + s²·10⁶, rows v >= 1 − s, leaves none.
+    """Rows that may touch the margin, by the quadratic program min ½|v|² + ½10⁶ s² with rows · v >= 1 − s.
 
     The slack s makes it feasible for data that are not separable, too.
     """
