@@ -41,7 +41,7 @@ class MarginRates(Experiment):
     largest, as a share of it, times log t is level.
     """
 
-    seconds = 30.0
+    seconds = 9.0
     faults = {
         "no decay": "the relative step that should fall stays as it is",
         "raw margin": "the reference is the largest margin of the data as they are",
@@ -137,10 +137,10 @@ class MarginRates(Experiment):
         late = steps[steps >= 1000]
         left.plot(late, level / np.log(late), color=INK, linestyle=(0, (4, 2)), label="like 1/log t")
         left.set(xscale="log", yscale="log", xlabel="step", ylabel="1 − margin / largest margin")
-        left.legend(loc="lower left")
+        left.legend(loc="upper right")
         middle.set(xscale="log", yscale="log", xlabel="step", ylabel="1 − cos")
         for order, (step, name) in enumerate(FAST.items()):
             one = data.turn.sel(step=step)
             right.plot(one.labels("moment"), np.asarray(one), color=colour(order + 2), label=name)
         right.set(yscale="log", xlabel="step", ylabel="1 − cos")
-        right.legend(loc="center right")
+        right.legend(loc="upper right")

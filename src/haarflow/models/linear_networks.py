@@ -220,8 +220,9 @@ def _orbit_sums(rep: Rep) -> Float[np.ndarray, "m d"]:
     return readonly(rows)
 
 
-def _refuse_unless_affordable(unit: Unit, depth: int, size: float) -> None:
-    name = f"A {type(unit).__name__} of depth {depth}"
+def _refuse_unless_affordable(unit: Unit, depth: int, size: int) -> None:
+    name = type(unit).__name__
     if depth > 100:
-        raise Refusal(f"{name} has a product of so many layers; at most 100 are taken. Write a smaller depth.")
-    refuse_unless_affordable(name, 8.0 * size, instead="Write fewer channels, a smaller width or a smaller group.")
+        raise Refusal(f"A {name} is a product of 100 layers at most; got depth={depth}. Write a smaller depth.")
+    owner = f"A {name} of depth {depth}"
+    refuse_unless_affordable(owner, 8.0 * size, instead="Write fewer channels, a smaller width or a smaller group.")

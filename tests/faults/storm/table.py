@@ -10,6 +10,7 @@ import entries_function_spaces
 import entries_games
 import entries_laws
 import entries_learning
+import entries_margins
 import entries_measures
 import entries_models
 import entries_practice
@@ -33,6 +34,7 @@ ROOMS: dict[str, list[Entry]] = {
     "practice": entries_practice.ENTRIES,
     "laws": entries_laws.ENTRIES,
     "relu program": entries_relu_program.ENTRIES,
+    "margins": entries_margins.ENTRIES,
 }
 
 ENTRIES = [entry for entries in ROOMS.values() for entry in entries]
@@ -46,6 +48,7 @@ RECORDS = {
     "KernelFit",
     "FeatureFit",
     "ReluOptimum",
+    "MaxMargin",
     "Bounds",
     "NikaidoIsoda",
     "Discovery",
