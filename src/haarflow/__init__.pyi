@@ -80,6 +80,7 @@ from haarflow.models.units import Quadratic as Quadratic
 from haarflow.models.units import TwoLayer as TwoLayer
 from haarflow.models.units import Unit as Unit
 from haarflow.models.units import network as network
+from haarflow.practice.audit import equivariance_error as equivariance_error
 from haarflow.practice.discover import discover as discover
 from haarflow.practice.max_margin import max_margin as max_margin
 from haarflow.practice.relu_optimum import ReluOptimum as ReluOptimum

@@ -71,7 +71,7 @@ def digits(first: int, second: int) -> Pairs:
     """Two of scikit-learn's digits, 8 × 8 pixels between 0 and 1, under quarter turns."""
     from sklearn.datasets import load_digits
 
-    x, y = load_digits(return_X_y=True)
+    x, y = map(np.asarray, load_digits(return_X_y=True))
     kept = np.isin(y, (first, second))
     return Pairs(x[kept] / 16, np.where(y[kept] == second, 1.0, -1.0), action("digits"))
 

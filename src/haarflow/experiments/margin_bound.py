@@ -1,7 +1,10 @@
 """What a symmetry gives to generalisation by margin: the measured error against the bounds with and without it."""
 
+from collections.abc import Callable
+
 import numpy as np
 
+from haarflow.algebra.reps import Rep
 from haarflow.experiments._separable import action, digits
 from haarflow.measures.samples import generator
 from haarflow.practice.max_margin import max_margin
@@ -69,19 +72,19 @@ class MarginBound(Experiment):
             found.append([np.mean(model.predict(fresh) != truth) for model in models])
         return {"error": named(np.array(found), "run", "classifier", classifier=KINDS)}
 
-    def _law(self, law):
+    def _law(self, law) -> tuple[Callable, Rep, float, float]:
         """A function that draws inputs and labels, the action, and R |β0| of the invariant and the free classifier."""
         if law == "digits":
             data = digits(0, 1)
             all_of_them = data.augmented()
             steepness = 1 / max_margin(data.x, data.y, under=data.rep).margin
-            longest = [np.linalg.norm(rows, axis=1).max() for rows in (data.averaged, data.x)]
+            longest = [float(np.linalg.norm(rows, axis=1).max()) for rows in (data.averaged, data.x)]
 
             def draws(draw, n):
                 chosen = draw.integers(len(all_of_them.x), size=n)
                 return all_of_them.x[chosen], all_of_them.y[chosen]
 
-            return draws, data.rep, *(steepness * length for length in longest)
+            return draws, data.rep, steepness * longest[0], steepness * longest[1]
         rep = action("D4")
         basis = rep.fixed_basis()
         rest = np.linalg.svd(np.eye(rep.dim) - basis @ basis.T)[0][:, : rep.dim - basis.shape[1]]
@@ -99,7 +102,7 @@ class MarginBound(Experiment):
 
     def _bounds(self, law, classifier):
         """The bound for every n."""
-        n, size = np.asarray(self.sizes, float), self._law(law)[2 + KINDS.index(classifier)]
+        n, size = np.asarray(self.sizes, float), self._law(law)[2:][KINDS.index(classifier)]
         return 2 * size / np.sqrt(n) + np.sqrt(np.log(1 / self.confidence) / (2 * n))
 
     def claims(self, data):
@@ -119,7 +122,7 @@ class MarginBound(Experiment):
 
     def _telling(self, law, kind):
         """The n at which the bound is one."""
-        size = self._law(law)[2 + KINDS.index(kind)]
+        size = self._law(law)[2:][KINDS.index(kind)]
         return float((2 * size + np.sqrt(np.log(1 / self.confidence) / 2)) ** 2)
 
     @panel(

@@ -83,13 +83,13 @@ class MarginRates(Experiment):
         falls = step == "falling"
         decay = {"schedule": falling(USUAL)} if falls and self.fault != "no decay" else {}
         steps = self.fast_steps if falls else 2 * self.fast_steps
-        options = {"scheme": relative(), "dt": STEP, "steps": steps, "every": max(1, self.fast_steps // 200)} | decay
+        every, risk = max(1, self.fast_steps // 200), LogExponential(network, sample(data))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Diverged)  # it is what is looked for
-            path = train(key, network, LogExponential(network, sample(data)), **options)
-        good = np.isfinite(path.probes["vector"]).all(axis=1) & (path.steps % options["every"] == 0)
+            path = train(key, network, risk, scheme=relative(), dt=STEP, steps=steps, every=every, **decay)
+        good = np.isfinite(path.probes["vector"]).all(axis=1) & (path.steps % every == 0)
         gaps = dict(zip(path.steps[good].tolist(), off(path.probes["vector"][good], best), strict=True))
-        grid = range(0, 2 * self.fast_steps + 1, options["every"])
+        grid = range(0, 2 * self.fast_steps + 1, every)
         turn = named([gaps.get(k, np.nan) for k in grid], "moment", moment=list(grid))
         return {"turn": turn, "last": gaps[max(gaps)], "ended": int(path.ended)}
 
@@ -132,7 +132,8 @@ class MarginRates(Experiment):
             for axis, array in ((left, data.lack), (middle, data.gap)):
                 one = array.sel(loss=loss)
                 axis.plot(one.labels("k"), np.asarray(one), color=colour(order), label=name)
-        steps, lack = one.labels("k"), data.lack.sel(loss=loss)
+        lack = data.lack.sel(loss="logistic")
+        steps = lack.labels("k")
         level = 0.8 * float(lack.isel(k=-1)) * np.log(steps[-1])
         late = steps[steps >= 1000]
         left.plot(late, level / np.log(late), color=INK, linestyle=(0, (4, 2)), label="like 1/log t")
