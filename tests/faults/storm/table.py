@@ -12,6 +12,7 @@ import entries_function_spaces
 import entries_games
 import entries_laws
 import entries_learning
+import entries_margins
 import entries_measures
 import entries_models
 import entries_practice
@@ -37,6 +38,7 @@ ROOMS: dict[str, list[Entry]] = {
     "check": entries_check.ENTRIES,
     "laws": entries_laws.ENTRIES,
     "relu program": entries_relu_program.ENTRIES,
+    "margins": entries_margins.ENTRIES,
 }
 
 ENTRIES = [entry for entries in ROOMS.values() for entry in entries]
@@ -50,6 +52,7 @@ RECORDS = {
     "KernelFit",
     "FeatureFit",
     "ReluOptimum",
+    "MaxMargin",
     "Bounds",
     "Divergence",
     "Estimate",
