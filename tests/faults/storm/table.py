@@ -52,6 +52,8 @@ RECORDS = {
     "NikaidoIsoda",
     "Discovery",
     "Findings",
+    "SubgroupLattice",
+    "SymmetryCheck",
     "Sharing",
     "SignedPermutation",
     "Diverged",
