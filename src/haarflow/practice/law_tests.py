@@ -64,7 +64,7 @@ def _values(rows: Rows, rep: Rep, images: int, marks: Landmarks, draw: np.random
         if image == 0:
             yield marks.values(rows)
         elif whole:
-            yield marks.values(rep.action().chosen(np.array([image])).everywhere(rows)[0])
+            yield marks.values(np.asarray(rep.action().chosen(np.array([image])).everywhere(rows)[0], np.float64))
         else:
             moves = rep.acting(drawn(rep.group, len(rows), draw))
             yield marks.values(np.asarray(moves.one_by_one(rows), np.float64))

@@ -70,7 +70,7 @@ class Moments(NamedTuple):
     gram: Float[np.ndarray, "_ _"]
     cross: Float[np.ndarray, "_ _"]
     square: float
-    count: int
+    rows: int
 
     def plus(self, other: "Moments", sign: int = 1) -> "Moments":
         """The sums over both, or over the rows that the other does not have."""
@@ -78,7 +78,7 @@ class Moments(NamedTuple):
             self.gram + sign * other.gram,
             self.cross + sign * other.cross,
             self.square + sign * other.square,
-            self.count + sign * other.count,
+            self.rows + sign * other.rows,
         )
 
 
