@@ -77,7 +77,8 @@ def targets(owner: str, y: Any, n: int, target: str) -> tuple[Float[np.ndarray, 
     missing = [i for i, label in enumerate(flat[:, 0]) if label is None or label != label]
     if missing:
         raise Refusal(f"{owner}'s y has a class in every row; got none in row {missing[0]}. Remove or fill that row.")
-    names, places = np.unique(flat[:, 0].astype(str), return_inverse=True)
+    labels = flat[:, 0].astype(int) if flat.dtype.kind == "f" and np.all(flat % 1 == 0) else flat[:, 0]
+    names, places = np.unique(labels.astype(str), return_inverse=True)
     if len(names) < 2:
         raise Refusal(
             f"{owner}'s y has two classes at least; got {str(names[0])!r} in every row. Give labels that vary."
@@ -94,6 +95,6 @@ def _are_classes(flat: np.ndarray) -> bool:
     """Words and truth values, and whole numbers of few different values."""
     if flat.dtype.kind in "USb" or (flat.dtype == object and all(isinstance(one, str) for one in flat[:, 0])):
         return True
-    if flat.shape[1] != 1 or flat.dtype.kind not in "iu":
+    if flat.shape[1] != 1 or flat.dtype.kind not in "iuf" or not np.isfinite(flat).all():
         return False
-    return len(np.unique(flat)) <= FEW
+    return bool(np.all(flat % 1 == 0)) and len(np.unique(flat)) <= FEW
