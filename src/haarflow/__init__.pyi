@@ -86,6 +86,8 @@ from haarflow.practice.discover import discover as discover
 from haarflow.practice.max_margin import max_margin as max_margin
 from haarflow.practice.relu_optimum import ReluOptimum as ReluOptimum
 from haarflow.practice.relu_program import relu_program as relu_program
+from haarflow.practice.symmetry_check import check_symmetry as check_symmetry
 from haarflow.practice.words import rep_from_words as rep_from_words
+from haarflow.runs.exports import records as records
 
 __version__: str

@@ -60,6 +60,8 @@ RECORDS = {
     "NikaidoIsoda",
     "Discovery",
     "Findings",
+    "SubgroupLattice",
+    "SymmetryCheck",
     "Sharing",
     "SignedPermutation",
     "Diverged",
