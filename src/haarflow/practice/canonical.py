@@ -58,8 +58,8 @@ def _sorted(rep: Rep, rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b d"
     if isinstance(rep, TrivialRep):
         return rows
     if isinstance(rep, Sum) and TrivialRep in (type(rep.a), type(rep.b)):
-        parts = _sorted(rep.a, rows[:, : rep.a.dim]), _sorted(rep.b, rows[:, rep.a.dim :])
-        return None if parts[0] is None or parts[1] is None else np.concatenate(parts, axis=1)
+        left, right = _sorted(rep.a, rows[:, : rep.a.dim]), _sorted(rep.b, rows[:, rep.a.dim :])
+        return None if left is None or right is None else np.concatenate([left, right], axis=1)
     if isinstance(rep, Natural) and isinstance(rep.group, Signs):
         return np.abs(rows)
     if isinstance(rep, Natural) and isinstance(rep.group, Hyperoctahedral):

@@ -1,7 +1,7 @@
 """A flow that ends when rows held back are no longer predicted better: a probe that remembers the best cloud."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import equinox as eqx
@@ -44,9 +44,5 @@ def _value(loss, cloud):
 @contextmanager
 def stopping(watch: Watch | None) -> Iterator[dict[str, Any]]:
     """The probes of a flow that ends early without a complaint."""
-    try:
+    with suppress(Enough):
         yield {} if watch is None else {"held back": lambda cloud: watch.look(cloud)}
-    except Enough:
-        pass
-
-

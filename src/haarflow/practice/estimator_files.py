@@ -90,8 +90,7 @@ def _unpacked(content: list) -> Any:
         tree.__setstate__(_unpacked(rest[1]))
         return tree
     if kind == "estimator":
-        made = _class(rest[0])
-        found = made.__new__(made)
+        found: Any = object.__new__(_class(rest[0]))
         found.__dict__.update(_unpacked(rest[1]))
         return found
     return rest[0]

@@ -63,7 +63,7 @@ class Symmetrised(MetaEstimatorMixin, Estimator):
         seed = seed_of(self)
         self.acting_ = self._acting(outputs)
         self.elements_ = self.acting_.elements(seed, self.draws, owner="A Symmetrised's `draws`")
-        self.estimator_ = clone(self.estimator)
+        self.estimator_: Any = clone(self.estimator)
         if self.how in ("augment", "both"):
             X, y, weights = self._augmented(X, y, weights, seed)
         elif self.how == "canonicalise":
