@@ -99,7 +99,7 @@ def rep_of(owner: str, given: Any, size: int, columns: Sequence[str] | None) -> 
     if given is None:
         return trivial_rep(Trivial(1), size)
     if isinstance(given, str):
-        return _in_words(given, columns)
+        return _in_words(given, size if columns is None else list(columns))
     if isinstance(given, Rep):
         return given
     if isinstance(given, Group):
@@ -114,13 +114,13 @@ def rep_of(owner: str, given: Any, size: int, columns: Sequence[str] | None) -> 
     raise Refusal(f"{owner} takes a group that moves its columns; got {said(given)}. {INSTEAD}")
 
 
-def _in_words(text: str, columns: Sequence[str] | None) -> Rep:
+def _in_words(text: str, columns: list[str] | int) -> Rep:
     import haarflow
 
     reader = getattr(haarflow, "rep_from_words", None)
     if reader is None:
         raise Refusal(f"A group in words is read by rep_from_words, which is not there; got {text!r}. {INSTEAD}")
-    return reader(text, columns=None if columns is None else list(columns))
+    return reader(text, columns=columns)
 
 
 def moved_rows(action: Action, rows: Float[np.ndarray, "b k"]) -> Float[np.ndarray, "gb k"]:
