@@ -20,6 +20,7 @@ from haarflow.errors import Refusal
 from haarflow.values import refuse_unless_affordable, said
 
 MOST = 64  # elements of a group that are taken one and all, where nothing is said
+LISTED = 10_000  # elements of a group that is listed to draw from it
 DRAWS = 16  # of a larger group
 INSTEAD = (
     'Write a representation such as image_rep("flips", 8, 8), a group such as Cyclic(3), or words such as '
@@ -55,7 +56,10 @@ class Acting(eqx.Module):
         return self.drawn(seed, DRAWS if draws is None else counted(owner, draws))
 
     def drawn(self, seed: int, n: int) -> Action:
-        """n independent Haar elements, in NumPy."""
+        """n independent Haar elements, in NumPy; of a group that is listed, by NumPy's own draws."""
+        if self.order is not None and self.order <= LISTED:
+            places = np.random.default_rng(seed).integers(self.order, size=n)
+            return self.group.moves().chosen(places)  # pyright: ignore[reportAttributeAccessIssue]
         with jax.enable_x64(True):
             return jax.tree.map(np.asarray, self.group.draw(jax.random.key(seed), n))
 

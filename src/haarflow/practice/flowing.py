@@ -254,7 +254,8 @@ class Classifying(ClassifierMixin, Flowing):
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest class of each row."""
-        return self.classes_[self._outputs(X).argmax(axis=1)]
+        found = self._outputs(X)
+        return self.classes_[found.argmax(axis=1)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -15,6 +15,7 @@ from haarflow.practice.estimator_kit import Estimator, choice, indicators, real,
 from haarflow.practice.kernel_regression import fit_kernel_ridge
 
 KERNELS = ("gaussian", "relu")
+FEW = 4000  # rows whose table is solved at once
 SOME = 500  # rows among whose images the median distance is taken
 Rows = Float[np.ndarray, "b d"]
 
@@ -49,8 +50,15 @@ class InvariantKernel(Estimator):
         else:
             self.width_ = real(f"{owner} width", self.width, above=0)
         self.rows_ = X
-        fit = fit_kernel_ridge(X, targets, ridge=float(self.ridge), kernel=self._kernel, method=self.method)
-        self.weights_ = fit.weights
+        self.weights_ = self._dual(X, targets)
+
+    def _dual(self, X, targets) -> Float[np.ndarray, "b c"]:
+        """The dual weights; a table of few rows is solved at once."""
+        from scipy.linalg import solve
+
+        if self.method == "auto" and len(X) <= FEW:
+            return solve(self._kernel(X, X) + self.ridge * np.eye(len(X)), targets, assume_a="pos")
+        return fit_kernel_ridge(X, targets, ridge=float(self.ridge), kernel=self._kernel, method=self.method).weights
 
     def _kernel(self, xs: Rows, others: Rows) -> Float[np.ndarray, "b e"]:
         """The averaged kernel's table, in NumPy; over draws from a group, the mean over pairs of them."""
