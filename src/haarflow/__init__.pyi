@@ -82,5 +82,6 @@ from haarflow.models.units import network as network
 from haarflow.practice.discover import discover as discover
 from haarflow.practice.relu_optimum import ReluOptimum as ReluOptimum
 from haarflow.practice.relu_program import relu_program as relu_program
+from haarflow.practice.words import rep_from_words as rep_from_words
 
 __version__: str

@@ -3,6 +3,7 @@
 import inspect
 
 import entries_algebra
+import entries_check
 import entries_depth
 import entries_dynamics
 import entries_flow
@@ -31,6 +32,7 @@ ROOMS: dict[str, list[Entry]] = {
     "dynamics": entries_dynamics.ENTRIES,
     "games": entries_games.ENTRIES,
     "practice": entries_practice.ENTRIES,
+    "check": entries_check.ENTRIES,
     "laws": entries_laws.ENTRIES,
     "relu program": entries_relu_program.ENTRIES,
 }
