@@ -1,5 +1,6 @@
 from haarflow import distances as distances
 from haarflow import energies as energies
+from haarflow import estimators as estimators
 from haarflow import exact as exact
 from haarflow import extend as extend
 from haarflow import games as games
@@ -79,6 +80,8 @@ from haarflow.models.units import Quadratic as Quadratic
 from haarflow.models.units import TwoLayer as TwoLayer
 from haarflow.models.units import Unit as Unit
 from haarflow.models.units import network as network
+from haarflow.practice.decide import decide as decide
+from haarflow.practice.decision import Decision as Decision
 from haarflow.practice.discover import discover as discover
 from haarflow.practice.relu_optimum import ReluOptimum as ReluOptimum
 from haarflow.practice.relu_program import relu_program as relu_program
