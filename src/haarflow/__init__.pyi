@@ -1,6 +1,7 @@
 from haarflow import distances as distances
 from haarflow import divergences as divergences
 from haarflow import energies as energies
+from haarflow import estimators as estimators
 from haarflow import exact as exact
 from haarflow import extend as extend
 from haarflow import games as games
@@ -82,6 +83,8 @@ from haarflow.models.units import TwoLayer as TwoLayer
 from haarflow.models.units import Unit as Unit
 from haarflow.models.units import network as network
 from haarflow.practice.audit import equivariance_error as equivariance_error
+from haarflow.practice.decide import decide as decide
+from haarflow.practice.decision import Decision as Decision
 from haarflow.practice.discover import discover as discover
 from haarflow.practice.max_margin import max_margin as max_margin
 from haarflow.practice.relu_optimum import ReluOptimum as ReluOptimum
