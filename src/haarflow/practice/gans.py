@@ -23,6 +23,7 @@ from haarflow.dynamics.schemes import Optax
 from haarflow.dynamics.turns import Turns
 from haarflow.errors import Refusal
 from haarflow.learning.objectives import LipschitzAlpha, Objective, Relativistic
+from haarflow.measures.clouds import Cloud, stack_clouds
 from haarflow.models.adversaries import Discriminator, Generator, VectorDiscriminator, VectorGenerator
 from haarflow.models.image_adversaries import ImageDiscriminator, ImageGenerator
 from haarflow.practice.fitted_gan import FittedGAN, Sheet
@@ -115,25 +116,39 @@ class GAN:
         """
         if sheets is not None and not Path(sheets).is_dir():
             raise Refusal(f"fit's sheets is a folder that exists; got {str(sheets)!r}. Make the folder first.")
-        first, run, look = jax.random.split(key, 3)
         side, (labels, classes) = side_of(self.on_x, x), classes_of(y, len(x))
+        first, run, look = jax.random.split(key, 3)
         field = self.field(first, side, x, labels, len(classes))
-        path = flow(
-            field,
-            self.scheme(side),
-            {GENERATOR: parameters(field.generator), DISCRIMINATOR: parameters(field.discriminator)},
-            key=run,
-            dt=1.0,
-            steps=steps,
-            every=every or max(1, steps // 10),
-            probes={"sheet": Sheet(field.generator, side, look, len(classes), None if sheets is None else str(sheets))},
-            checkpoint=checkpoint,
-            progress=progress,
+        sheet = Sheet(field.generator, side, look, len(classes), None if sheets is None else str(sheets))
+        options = {"every": every or max(1, steps // 10), "checkpoint": checkpoint, "progress": progress}
+        path = flow(field, self.scheme(side), _players(field), key=run, dt=1.0, steps=steps, probes={"sheet": sheet}, **options)
+        return FittedGAN(
+            with_parameters(field.generator, path.cloud[GENERATOR]),
+            with_parameters(field.discriminator, path.cloud[DISCRIMINATOR]),
+            side,
+            classes,
+            np.asarray(path.steps),
+            side.outside(path.probes["sheet"]),
+            self.row,
         )
-        generator = with_parameters(field.generator, path.cloud[GENERATOR])
-        discriminator = with_parameters(field.discriminator, path.cloud[DISCRIMINATOR])
-        seen = side.outside(path.probes["sheet"])
-        return FittedGAN(generator, discriminator, side, classes, np.asarray(path.steps), seen, self.row)
+
+    def fit_together(
+        self, xs: Sequence[np.ndarray], keys: Any, *, steps: int, progress: bool | Tell | None = None
+    ) -> list[FittedGAN]:
+        """A GAN for each of several samples of one shape, without classes, in one compiled program."""
+        side = side_of(self.on_x, xs[0])
+        first, run, look = (jax.vmap(jax.random.split, (0, None), 1)(keys, 3)[i] for i in range(3))
+        fields = [self.field(key, side, x, None, 0) for key, x in zip(first, xs, strict=True)]
+        players = [_players(field) for field in fields]
+        clouds = {name: stack_clouds([one[name] for one in players]) for name in players[0]}
+        path = flow(fields, self.scheme(side), clouds, key=run, dt=1.0, steps=steps, progress=progress)
+        found = []
+        for i, field in enumerate(fields):
+            mine = {name: jax.tree.map(lambda leaf, i=i: leaf[i], cloud) for name, cloud in path.cloud.items()}
+            sheet = Sheet(field.generator, side, look[i], 0, None)(mine)
+            networks = with_parameters(field.generator, mine[GENERATOR]), with_parameters(field.discriminator, mine[DISCRIMINATOR])
+            found.append(FittedGAN(*networks, side, (), path.steps[-1:], side.outside(sheet)[None], self.row))
+        return found
 
     def field(self, key: PRNGKeyArray, side: Side, x: np.ndarray, labels: Any, classes: int) -> Adversarial:
         """The field of the two players, with fresh networks."""
@@ -168,6 +183,10 @@ class GAN:
         if side.images:
             raise Refusal("A GAN's hidden is for vectors; got one beside images, which have group convolutions. Drop it.")
         return found | {"one": self.hidden}
+
+
+def _players(field: Adversarial) -> dict[str, Cloud]:
+    return {GENERATOR: parameters(field.generator), DISCRIMINATOR: parameters(field.discriminator)}
 
 
 def _defaults(side: Side) -> Defaults:
