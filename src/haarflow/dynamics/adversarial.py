@@ -9,17 +9,14 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from haarflow.algebra.reps import Rep, natural_rep
-from haarflow.algebra.groups import PlanarRotations
+from haarflow.algebra.reps import Rep
 from haarflow.algebra.tables import static
 from haarflow.dynamics.fields import Field, Tangent
-from haarflow.learning.objectives import LipschitzAlpha, Objective
+from haarflow.learning.objectives import Objective
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.adversaries import (
     Discriminator,
     Generator,
-    VectorDiscriminator,
-    VectorGenerator,
     moved_by_haar,
 )
 

@@ -20,10 +20,7 @@ from haarflow.algebra.base import Finite
 from haarflow.algebra.groups import Dihedral, PlanarRotations, SpecialOrthogonal
 from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
 from haarflow.algebra.tables import static
-from haarflow.algebra.user_reps import image_rep
-from haarflow.errors import Refusal
 from haarflow.models.equivariant_layers import EquivariantHidden, EquivariantLinear, copies_of, hidden_rep, leaky
-from haarflow.models.group_convolutions import GroupConvolution, doubled, field_rep, halved
 
 Labels = Int[Array, " n"]
 
@@ -132,7 +129,9 @@ class VectorGenerator(Generator):
         still = trivial_rep(on_x.group, latent + classes)
         self.head = EquivariantLinear(first, still, trivial_rep(on_x.group, self.on_u.dim), gain=2.0, dtype=dtype)
         self.hidden = _hidden(others, self.on_u, one, widths[1:], 0.0, dtype)
-        self.last = EquivariantLinear(last, [self.on_u, *(layer.on_out for layer in self.hidden)][-1], on_x, dtype=dtype)
+        self.last = EquivariantLinear(
+            last, [self.on_u, *(layer.on_out for layer in self.hidden)][-1], on_x, dtype=dtype
+        )
 
     def start(self, z):
         return leaky(self.head(z), 0.0)

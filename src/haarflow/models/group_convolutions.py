@@ -2,7 +2,7 @@
 
 A field on an image is an array (n, h, w, channels), or (n, h, w, order, channels) with a channel for every element of
 the group, which the group turns and permutes (left regular fields). A filter is turned by every element, as a bank that
-one call of `lax.conv_general_dilated` takes. Sizes are halved by means over squares of two pixels and doubled by
+one convolution takes. Sizes are halved by means over squares of two pixels and doubled by
 repeating pixels: both commute exactly with the group on even sizes, and no stride is used, which would not on odd ones.
 Under the trivial group everything here is a plain convolutional network.
 """
@@ -22,6 +22,7 @@ from haarflow.algebra.reps import Rep, trivial_rep
 from haarflow.algebra.tables import match, static
 from haarflow.algebra.user_reps import image_rep, regular_rep
 from haarflow.errors import Refusal
+from haarflow.fast.patches import correlate
 from haarflow.values import said
 
 NAMES = {"rotations": PlanarRotations(4), "dihedral": Dihedral(4), "none": Trivial(2)}
@@ -96,9 +97,7 @@ class GroupConvolution(eqx.Module):
     def __call__(self, x: Array) -> Array:
         """The output field of an input field."""
         rows = x.reshape(*x.shape[:3], -1) if self.lifted_in else x
-        padding = "SAME" if self.reach == "same" else "VALID"
-        axes = ("NHWC", "HWIO", "NHWC")
-        found = jax.lax.conv_general_dilated(rows, self.bank(), (1, 1), padding, dimension_numbers=axes)
+        found = correlate(rows, self.bank(), padded=self.reach == "same")
         if self.lifted_out:
             found = found.reshape(*found.shape[:3], self.group.order, -1)
         return found + self.offset

@@ -73,7 +73,9 @@ class FittedGAN(eqx.Module):
         """The discriminator's scores of points in the shape of the data, high where it takes them for true ones."""
         given = np.asarray(x, float)
         if given[:1].size != self.side.on_x.dim:
-            raise Refusal(f"score takes points as the GAN was fitted to, {self.side.shape}; got the shape {given.shape}.")
+            raise Refusal(
+                f"score takes points as the GAN was fitted to, {self.side.shape}; got the shape {given.shape}."
+            )
         rows = jnp.asarray(self.side.inside(given), _dtype(self.generator))
         if self.classes and labels is None:
             raise Refusal("score takes the class of each point, where the GAN has classes; got none. Write labels=y.")

@@ -121,7 +121,9 @@ class GAN:
         field = self.field(first, side, x, labels, len(classes))
         sheet = Sheet(field.generator, side, look, len(classes), None if sheets is None else str(sheets))
         options = {"every": every or max(1, steps // 10), "checkpoint": checkpoint, "progress": progress}
-        path = flow(field, self.scheme(side), _players(field), key=run, dt=1.0, steps=steps, probes={"sheet": sheet}, **options)
+        path = flow(
+            field, self.scheme(side), _players(field), key=run, dt=1.0, steps=steps, probes={"sheet": sheet}, **options
+        )
         return FittedGAN(
             with_parameters(field.generator, path.cloud[GENERATOR]),
             with_parameters(field.discriminator, path.cloud[DISCRIMINATOR]),
@@ -146,7 +148,10 @@ class GAN:
         for i, field in enumerate(fields):
             mine = {name: jax.tree.map(lambda leaf, i=i: leaf[i], cloud) for name, cloud in path.cloud.items()}
             sheet = Sheet(field.generator, side, look[i], 0, None)(mine)
-            networks = with_parameters(field.generator, mine[GENERATOR]), with_parameters(field.discriminator, mine[DISCRIMINATOR])
+            networks = (
+                with_parameters(field.generator, mine[GENERATOR]),
+                with_parameters(field.discriminator, mine[DISCRIMINATOR]),
+            )
             found.append(FittedGAN(*networks, side, (), path.steps[-1:], side.outside(sheet)[None], self.row))
         return found
 
@@ -181,7 +186,9 @@ class GAN:
         if self.hidden is None:
             return found
         if side.images:
-            raise Refusal("A GAN's hidden is for vectors; got one beside images, which have group convolutions. Drop it.")
+            raise Refusal(
+                "A GAN's hidden is for vectors; got one beside images, which have group convolutions. Drop it."
+            )
         return found | {"one": self.hidden}
 
 
