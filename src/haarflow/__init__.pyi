@@ -3,6 +3,7 @@ from haarflow import energies as energies
 from haarflow import exact as exact
 from haarflow import extend as extend
 from haarflow import games as games
+from haarflow import gans as gans
 from haarflow import grids as grids
 from haarflow import kernels as kernels
 from haarflow import losses as losses
@@ -80,6 +81,7 @@ from haarflow.models.units import TwoLayer as TwoLayer
 from haarflow.models.units import Unit as Unit
 from haarflow.models.units import network as network
 from haarflow.practice.discover import discover as discover
+from haarflow.practice.gans import GAN as GAN
 from haarflow.practice.relu_optimum import ReluOptimum as ReluOptimum
 from haarflow.practice.relu_program import relu_program as relu_program
 

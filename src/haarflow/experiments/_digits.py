@@ -73,8 +73,8 @@ def _read(folder: str) -> tuple[np.ndarray, np.ndarray]:
     paths = sorted(Path(folder).glob("train-images*idx3*")) or sorted(Path(folder).glob("*images*idx3*"))
     if not paths:
         raise Refusal(
-            f"The setting data is a folder with idx files such as train-images-idx3-ubyte.gz; got {folder!r}, which has "
-            "none. Name the folder, or leave data out for the digits of scikit-learn."
+            f"The setting data is a folder with idx files such as train-images-idx3-ubyte.gz; got {folder!r}, which "
+            "has none. Name the folder, or leave data out for the digits of scikit-learn."
         )
     found = load(paths[0])
     size = round(np.sqrt(found.xs.shape[1]))

@@ -19,8 +19,8 @@ Share = Annotated[float, Field(gt=0, le=1)]
 
 
 class GanDigits(Experiment):
-    """From few turned digits, a GAN whose generator and discriminator know the quarter turns makes images whose features
-    are nearer to those of true ones than a plain GAN of the same widths does.
+    """From few turned digits, a GAN whose generator and discriminator know the quarter turns makes images whose
+    features are nearer to those of true ones than a plain GAN of the same widths does.
 
     Source: the symmetry-preserving-learning talk; Birrell, Katsoulakis, Rey-Bellet and Zhu, Structure-preserving GANs
     (arXiv 2202.01129), their rotated MNIST.
@@ -156,8 +156,8 @@ class GanDigits(Experiment):
 
     @panel(
         "What every row makes",
-        "Twenty images of each row, the first start, from the smallest share of the images, two of each class, the first "
-        "class on the left.",
+        "Twenty images of each row, the first start, from the smallest share of the images, two of each class, the "
+        "first class on the left.",
         size=(11.0, 6.0),
     )
     def sheet(self, axis, data):

@@ -155,8 +155,8 @@ class GanToy(Experiment):
                 axis.plot(*CENTRES.T, "x", color=MUTED, markersize=7)
                 axis.set(xlim=(-20, 20), ylim=(-20, 20), aspect="equal", xticks=[], yticks=[])
                 axis.set_title(row if law == "gaussian" else "", fontsize=9)
-        axes.flat[0].set_ylabel("Gaussian")
-        axes.flat[6].set_ylabel("Student")
+        np.ravel(axes)[0].set_ylabel("Gaussian")
+        np.ravel(axes)[6].set_ylabel("Student")
 
     @panel(
         "Quadrant error, W1, and W1 under the group",

@@ -91,7 +91,7 @@ class EquivariantLinear(eqx.Module):
 
     def __call__(self, x: Float[Array, "n a"]) -> Float[Array, "n b"]:
         """The outputs (n, b) of inputs (n, a)."""
-        return x @ self.matrix().T + self.offset()
+        return x @ self.matrix().T + self.offset()[None]
 
 
 class EquivariantHidden(eqx.Module):

@@ -100,7 +100,7 @@ class GroupConvolution(eqx.Module):
         found = correlate(rows, self.bank(), padded=self.reach == "same")
         if self.lifted_out:
             found = found.reshape(*found.shape[:3], self.group.order, -1)
-        return found + self.offset
+        return found + self.offset.reshape((1,) * (found.ndim - 1) + (-1,))
 
 
 @lru_cache(256)

@@ -108,7 +108,7 @@ class ImageDiscriminator(Discriminator):
         *others, whole, last = jax.random.split(key, len(widths) + 2)
         inputs = [shape[2], *fields[:-1]]
         pairs = zip(others, inputs, fields, [False] + [True] * len(fields), strict=False)
-        self.blocks = tuple(GroupConvolution(use, group, i, o, lifted_in=l, dtype=dtype) for use, i, o, l in pairs)
+        self.blocks = tuple(GroupConvolution(use, group, i, o, lifted_in=up, dtype=dtype) for use, i, o, up in pairs)
         wide = 2 * fields[-1]
         self.whole = GroupConvolution(whole, group, fields[-1], wide, size=size, reach="whole", dtype=dtype)
         self.last = EquivariantLinear(last, trivial_rep(group, wide), trivial_rep(group, 1 + classes), dtype=dtype)

@@ -29,8 +29,8 @@ class FittedGAN(eqx.Module):
     """A trained generator, with the discriminator it was trained against.
 
     `sample(key, n)` draws from it; `sheets` (k, 32, ...) are samples of it at the steps `steps` of its training, from
-    the same latent numbers; `violation(key)` measures how far both networks are from their symmetry; `save` writes a file
-    that `FittedGAN.load` reads, in another program too. `draw(axis)` shows a sheet.
+    the same latent numbers; `violation(key)` measures how far both networks are from their symmetry; `save` writes a
+    file that `FittedGAN.load` reads, in another program too. `draw(axis)` shows a sheet.
     """
 
     generator: Generator
@@ -63,7 +63,7 @@ class FittedGAN(eqx.Module):
         if len(given) not in (1, n) or strangers:
             got = f"the class {strangers[0]!r}" if strangers else f"{len(given)} labels for {n} points"
             raise Refusal(
-                f"sample's labels are classes that the GAN was fitted to, {', '.join(list(known)[:12]) or 'none here'}, "
+                f"sample's labels are classes that the GAN was fitted to, {', '.join(list(known)[:12]) or 'none'}, "
                 f"one for all or one for each point; got {got}. Write one of these, or leave labels out."
             )
         return np.resize([known[str(one)] for one in given.tolist()], n)
@@ -93,7 +93,7 @@ class FittedGAN(eqx.Module):
             return _violation(key, _doubled(self.generator), _doubled(self.discriminator), self.side)
 
     def draw(self, axis: Any, *, at: int = -1) -> Any:
-        """Draw one of the sheets, by default the last: images side by side, or points in their first two coordinates."""
+        """Draw one of the sheets, by default the last: images side by side, or points by two coordinates."""
         if not hasattr(axis, "imshow"):
             raise Refusal(f"draw takes an axis of matplotlib; got {said(axis)}. Write draw(plt.gca()).")
         return drawn_sheet(axis, self.sheets[at], self.side)

@@ -48,7 +48,7 @@ class Side(eqx.Module):
         return (self.low + (self.high - self.low) * (rows + 1) / 2).reshape(*rows.shape[:-1], *shape)
 
     def nouns(self, kept: bool) -> tuple:
-        """What a network is made for: the representation, or the group and shape; the trivial ones if nothing is kept."""
+        """What a network is made for: the representation, or the group and shape; trivial ones if nothing is kept."""
         group = self.on_x.group if kept else Trivial(self.on_x.group.dim)
         if self.images:
             return group, self.shape
@@ -98,8 +98,8 @@ def _on_vectors(given: Any, d: int) -> Rep:
         return trivial_rep(Trivial(1), d)
     if not isinstance(given, Rep):
         raise Refusal(
-            f"A GAN's on_x for vectors is a representation; got {said(given)}. Write natural_rep(group), for example, or "
-            "give images as (m, h, w, channels)."
+            f"A GAN's on_x for vectors is a representation; got {said(given)}. Write natural_rep(group), for example, "
+            "or give images as (m, h, w, channels)."
         )
     if given.dim != d:
         raise Refusal(
@@ -120,11 +120,11 @@ def classes_of(y: Any, m: int) -> tuple[np.ndarray | None, tuple]:
         found = numbers("A GAN's y", y, numpy=True)
     if found.shape != (m,):
         raise Refusal(
-            f"A GAN's y is one class for each of the {m} points; got the shape {found.shape}. Write a list of {m} classes."
+            f"A GAN's y is one class for each of the {m} points; got the shape {found.shape}. Write a list of {m}."
         )
     names, labels = np.unique(found, return_inverse=True)
     if len(names) > 1000:
         raise Refusal(
-            f"A GAN's y has up to 1000 classes; got {len(names)}. Write y=None, or labels that are shared by many points."
+            f"A GAN's y has up to 1000 classes; got {len(names)}. Write y=None, or labels that many points share."
         )
     return labels, tuple(names.tolist())

@@ -110,8 +110,8 @@ class GAN:
     ) -> FittedGAN:
         """Train on points (m, d) or images (m, h, w) or (m, h, w, channels), of classes `y` where there are some.
 
-        A step is one of the generator, after `turns` of the discriminator. With `checkpoint`, a file from which a killed
-        training resumes, to the bit. Every `every` steps, by default ten times in all, a sheet of samples is kept as
+        A step is one of the generator, after `turns` of the discriminator. With `checkpoint`, a file from which a
+        killed training resumes, to the bit. Every `every` steps, by default ten times in all, a sheet of samples is kept as
         `fitted.sheets`, and with `sheets` written into that folder as a picture.
         """
         if sheets is not None and not Path(sheets).is_dir():

@@ -8,6 +8,7 @@ import entries_dynamics
 import entries_flow
 import entries_function_spaces
 import entries_games
+import entries_gans
 import entries_laws
 import entries_learning
 import entries_measures
@@ -30,6 +31,7 @@ ROOMS: dict[str, list[Entry]] = {
     "flow": entries_flow.ENTRIES,
     "dynamics": entries_dynamics.ENTRIES,
     "games": entries_games.ENTRIES,
+    "gans": entries_gans.ENTRIES,
     "practice": entries_practice.ENTRIES,
     "laws": entries_laws.ENTRIES,
     "relu program": entries_relu_program.ENTRIES,
@@ -44,6 +46,7 @@ RECORDS = {
     "Gibbs",
     "Optimum",
     "KernelFit",
+    "FittedGAN",
     "FeatureFit",
     "ReluOptimum",
     "Bounds",
