@@ -1,7 +1,7 @@
 """One step of a GAN on images and one group convolution, against PyTorch in eager mode: ratios, measured in turns.
 
-`python gans.py [--rounds N]` prints a table. Both sides have the same sizes: 64 images of 16 × 16, group C4, channels 16
-and 32 of all elements together, the relativistic objective with R1, two steps of the discriminator and one of the
+`python gans.py [--rounds N]` prints a table. Both sides have the same sizes: 64 images of 16 × 16, group C4, channels
+16 and 32 of all elements together, the relativistic objective with R1, two steps of the discriminator and one of the
 generator, Adam. PyTorch's side is a network in the same layers, its filters turned by `torch.rot90` at every call.
 """
 

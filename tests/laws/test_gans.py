@@ -18,7 +18,7 @@ from haarflow.practice.gans import INVARIANT, ROWS
 
 TURNS = hf.natural_rep(hf.PlanarRotations(4))
 SPACE = TURNS + hf.trivial_rep(TURNS.group)
-POINTS = np.random.default_rng(0).normal(size=(20, 3)) + [3.0, 3.0, 0.0]
+POINTS = np.random.default_rng(0).normal(size=(20, 3)) + np.array([3.0, 3.0, 0.0])
 IMAGES = np.random.default_rng(1).uniform(size=(12, 8, 8))
 CLASSES = np.array(["seven", "one", "two"] * 4)
 SMALL = {"widths": (8, 4), "latent": 3, "batch": 6}
@@ -40,9 +40,12 @@ def test_networks_that_know_the_group_keep_it_before_and_after_training(steps):
 
 def test_image_networks_keep_the_group_and_know_their_classes(turned, tmp_path):
     assert max(turned.violation(1).values()) < 1e-10
-    assert turned.classes == ("one", "seven", "two") and turned.sheets.shape == (4, 32, 8, 8)
+    assert turned.classes == ("one", "seven", "two")
+    assert turned.sheets.shape == (4, 32, 8, 8)
     made = turned.sample(2, 5, labels="two")
-    assert made.shape == (5, 8, 8) and made.min() >= IMAGES.min() and made.max() <= IMAGES.max()
+    assert made.shape == (5, 8, 8)
+    assert made.min() >= IMAGES.min()
+    assert made.max() <= IMAGES.max()
     turned.save(tmp_path / "gan.npz")
     again = hf.gans.FittedGAN.load(tmp_path / "gan.npz")
     np.testing.assert_array_equal(again.sample(2, 5, labels="two"), made)

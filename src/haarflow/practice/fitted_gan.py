@@ -16,7 +16,7 @@ from haarflow.dynamics.adversarial import GENERATOR, with_parameters
 from haarflow.errors import Refusal
 from haarflow.models.adversaries import Discriminator, Generator
 from haarflow.practice.gan_data import Side
-from haarflow.values import said
+from haarflow.values import numbers, refuse_unless_affordable, said
 
 ROWS = 1024
 """How many points are drawn at once."""
@@ -44,6 +44,8 @@ class FittedGAN(eqx.Module):
     @door
     def sample(self, key: PRNGKeyArray, n: Natural, labels: Any = None) -> Float[np.ndarray, "n *shape"]:
         """n points in the shape of the data; where there are classes, of those in `labels`, or of random ones."""
+        size = 8.0 * n * self.side.on_x.dim
+        refuse_unless_affordable(f"A sample of {n} points", size, instead="Draw fewer at once.")
         pick, draw = jax.random.split(key)
         places = np.asarray(jax.random.randint(pick, (n,), 0, max(1, len(self.classes))))
         if labels is not None:
@@ -71,8 +73,8 @@ class FittedGAN(eqx.Module):
     @door
     def score(self, x: Any, labels: Any = None) -> Float[np.ndarray, " n"]:
         """The discriminator's scores of points in the shape of the data, high where it takes them for true ones."""
-        given = np.asarray(x, float)
-        if given[:1].size != self.side.on_x.dim:
+        given = numbers("score's x", x, numpy=True)
+        if given.ndim < 2 or int(np.prod(given.shape[1:])) != self.side.on_x.dim:
             raise Refusal(
                 f"score takes points as the GAN was fitted to, {self.side.shape}; got the shape {given.shape}."
             )
@@ -96,6 +98,8 @@ class FittedGAN(eqx.Module):
         """Draw one of the sheets, by default the last: images side by side, or points by two coordinates."""
         if not hasattr(axis, "imshow"):
             raise Refusal(f"draw takes an axis of matplotlib; got {said(axis)}. Write draw(plt.gca()).")
+        if not -len(self.sheets) <= at < len(self.sheets):
+            raise Refusal(f"draw shows one of {len(self.sheets)} sheets, from 0; got {at}. Write at=-1 for the last.")
         return drawn_sheet(axis, self.sheets[at], self.side)
 
     @door

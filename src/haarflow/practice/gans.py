@@ -6,7 +6,7 @@ The training is a flow of two players, so it has the flow's checkpoints, progres
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from jaxtyping import Float, PRNGKeyArray
 
 from haarflow.algebra.base import Group
 from haarflow.algebra.reps import Rep
-from haarflow.doors import Count, Natural, Positive, door
+from haarflow.doors import Count, Least, Most, Natural, Positive, door
 from haarflow.dynamics.adversarial import DISCRIMINATOR, GENERATOR, Adversarial, parameters, with_parameters
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.progress import Tell
@@ -29,6 +29,7 @@ from haarflow.models.image_adversaries import ImageDiscriminator, ImageGenerator
 from haarflow.practice.fitted_gan import FittedGAN, Sheet
 from haarflow.practice.gan_data import Side, classes_of, side_of
 
+Size = Annotated[int, Least(1), Most(100_000)]
 Symmetry = Literal["plain", "augmented", "generator", "discriminator", "unsymmetrised", "both"]
 ROWS: tuple[Symmetry, ...] = ("plain", "augmented", "generator", "discriminator", "unsymmetrised", "both")
 EQUIVARIANT, INVARIANT = ("generator", "unsymmetrised", "both"), ("discriminator", "unsymmetrised", "both")
@@ -74,11 +75,11 @@ class GAN:
     objective: Objective | None = None
     generator: Generator | None = None
     discriminator: Discriminator | None = None
-    latent: Count | None = None
-    widths: Sequence[Count] | None = None
+    latent: Size | None = None
+    widths: Sequence[Size] | None = None
     hidden: Rep | None = None
-    batch: Count = 64
-    turns: Count | None = None
+    batch: Size = 64
+    turns: Size | None = None
     optimiser: Literal["rmsprop", "adam"] | None = None
     rates: tuple[Positive, Positive] | None = None
     precision: Literal["single", "double"] = "single"
@@ -89,6 +90,9 @@ class GAN:
                 f"A GAN with symmetry={self.symmetry!r} is told how a group moves the data; got no on_x. Write "
                 "on_x=natural_rep(PlanarRotations(4)), for example, or 'rotations' for images."
             )
+
+        if self.widths is not None and not len(self.widths):
+            raise Refusal("A GAN's widths are those of its layers, one or more; got none. Write (64, 32), for example.")
 
     @property
     def row(self) -> Symmetry:
@@ -111,8 +115,8 @@ class GAN:
         """Train on points (m, d) or images (m, h, w) or (m, h, w, channels), of classes `y` where there are some.
 
         A step is one of the generator, after `turns` of the discriminator. With `checkpoint`, a file from which a
-        killed training resumes, to the bit. Every `every` steps, by default ten times in all, a sheet of samples is kept as
-        `fitted.sheets`, and with `sheets` written into that folder as a picture.
+        killed training resumes, to the bit. Every `every` steps, by default ten times in all, a sheet of samples is kept
+        as `fitted.sheets`, and with `sheets` written into that folder as a picture.
         """
         if sheets is not None and not Path(sheets).is_dir():
             raise Refusal(f"fit's sheets is a folder that exists; got {str(sheets)!r}. Make the folder first.")

@@ -1,6 +1,6 @@
 """Right calls of GANs: what is played for, turns, a training of one step, and what comes of it."""
 
-from bend import FINE, LATE, array, choice, count, key, number, one_of, thing
+from bend import FINE, array, choice, count, key, number, one_of, thing
 from entry import Entry, made, of
 
 _POINTS = "np.array([[0.5, -1.0], [1.0, 0.25], [-0.5, 0.75]])"
@@ -35,11 +35,11 @@ ENTRIES = [
         objective=one_of('"wasserstein"', '"nonsense"', "3.0", "hf.gans.Relativistic", "object()", optional=True),
         generator=one_of("None", "3.0", '"deep"', "hf.Dense(2, 2)"),
         discriminator=one_of("None", "3.0", '"deep"', "hf.Dense(2, 2)"),
-        latent=count("2", huge=LATE, optional=True),
+        latent=count("2", most=100_000, optional=True),
         widths=one_of("(4, 2)", "()", "3", "(0,)", "(2.5,)", '"wide"', "(-1, 2)", optional=True),
         hidden=one_of("None", "3.0", "group"),
-        batch=count("2", huge=LATE),
-        turns=count("2", huge=LATE, optional=True),
+        batch=count("2", most=100_000),
+        turns=count("2", most=100_000, optional=True),
         optimiser=choice('"adam"', optional=True),
         rates=one_of("(0.5, 0.25)", "0.5", "(0.5,)", "(-1.0, 0.5)", "(np.nan, 0.5)", optional=True),
         precision=choice('"double"'),
