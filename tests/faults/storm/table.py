@@ -10,6 +10,7 @@ import entries_dynamics
 import entries_flow
 import entries_function_spaces
 import entries_games
+import entries_gans
 import entries_laws
 import entries_learning
 import entries_margins
@@ -34,6 +35,7 @@ ROOMS: dict[str, list[Entry]] = {
     "flow": entries_flow.ENTRIES,
     "dynamics": entries_dynamics.ENTRIES,
     "games": entries_games.ENTRIES,
+    "gans": entries_gans.ENTRIES,
     "practice": entries_practice.ENTRIES,
     "check": entries_check.ENTRIES,
     "laws": entries_laws.ENTRIES,
@@ -50,6 +52,7 @@ RECORDS = {
     "Gibbs",
     "Optimum",
     "KernelFit",
+    "FittedGAN",
     "FeatureFit",
     "ReluOptimum",
     "MaxMargin",
