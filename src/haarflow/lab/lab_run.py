@@ -7,7 +7,6 @@ import numpy as np
 
 import haarflow as hf
 from haarflow.dynamics.pieces import Pieces
-from haarflow.lab.probes import with_energies
 from haarflow.lab.problem import build, key_of
 from haarflow.lab.state import STEPS, LabState, cost_of
 
@@ -43,7 +42,8 @@ class LabRun:
         problem, key = self.problem, key_of(self.state, self.segment)
         self.numbers = now
         self._since, self._time_since = self.at, self._time
-        self.pieces = Pieces(problem.fields, problem.schemes, clouds, key=key, dt=now.dt, probes=problem.probes)
+        probes = {lane: {"measured": probe} for lane, probe in problem.probes.items()}
+        self.pieces = Pieces(problem.fields, problem.schemes, clouds, key=key, dt=now.dt, probes=probes)
 
     def next_stop(self) -> int:
         """The step of the next record: so many more, or that of the next change."""
@@ -63,10 +63,8 @@ class LabRun:
 
     def _record(self) -> Row:
         numbers = {"penalty": self.numbers.penalty, "temperature": self.numbers.temperature}
-        well = self.state.task == "well"
-        measured = {
-            lane: with_energies(columns, **numbers, well=well) for lane, columns in self.pieces.measure().items()
-        }
+        found, probes = self.pieces.measure(), self.problem.probes
+        measured = {lane: probes[lane].table(one["measured"], **numbers) for lane, one in found.items()}
         row = {"step": self.at, "time": self._time, "lanes": measured}
         self.rows.append(row)
         self._keep()

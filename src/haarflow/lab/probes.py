@@ -1,11 +1,16 @@
-"""What the lab measures along a run: numbers of a cloud whose parameters are array leaves, so that none recompiles."""
+"""What the lab measures along a run: numbers of a cloud whose parameters are array leaves, so that none recompiles.
+
+All of them are measured at once, by one compiled program for each scheme; `Measures.table` names them again.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import digamma, gammaln
 from jaxtyping import Array, Float
 
 import haarflow as hf
@@ -38,32 +43,44 @@ class FromFixedSpace(eqx.Module):
 
 
 class FromOrbit(eqx.Module):
-    """`MMD(mu, mu^G)` of the first particles: the distance to the weakly invariant laws, by a kernel."""
+    """`MMD(mu, mu^G)` of the first particles: the distance to the weakly invariant laws, by a Gaussian kernel.
 
-    action: Any = eqx.field(static=True)
+    Its width² is the mean of |z − z'|² over draws from mu^G, as in `distances.orbit_mmd_squared`; in float32 it does
+    not tell less than about 3e-4 from zero.
+    """
 
-    def __call__(self, cloud: hf.Cloud) -> float:
+    matrices: Float[Array, "g p p"] = eqx.field(converter=jnp.asarray)
+
+    def __call__(self, cloud: hf.Cloud) -> Float[Array, ""]:
         """How far a cloud is from its own symmetrisation."""
-        return float(np.sqrt(hf.distances.orbit_mmd_squared(_first(cloud), self.action)))
+        few = _first(cloud)
+        turns = self.matrices.astype(few.atoms.dtype)
+        middle = jnp.mean(turns, axis=0) @ few.mean()
+        width = 2 * (few.weights @ jnp.sum((few.atoms - middle[None]) ** 2, axis=1))
+
+        def alike(turn):
+            return few.weights @ jnp.exp(-_squares(few.atoms, few.atoms @ turn.T) / _positive(2 * width)) @ few.weights
+
+        own = alike(jnp.eye(few.p, dtype=few.atoms.dtype))
+        return jnp.sqrt(jnp.maximum(own - jnp.mean(jax.lax.map(alike, turns)), 0))
 
 
 class MeanLogDensity(eqx.Module):
-    """`∫ log q dmu` of the first particles, by the distance to the nearest other one (Kozachenko and Leonenko)."""
+    """`∫ log q dmu` of the first particles, by the distance to the nearest other one (Kozachenko and Leonenko).
 
-    def __call__(self, cloud: hf.Cloud) -> float:
-        """Minus the entropy of a cloud; minus infinity where particles lie on each other."""
-        from scipy.spatial import cKDTree
-        from scipy.special import digamma, gammaln
+    `dimension` is that in which the law has a density: of EA's particles, that of E^G.
+    """
 
+    dimension: Float[Array, ""] = eqx.field(converter=jnp.asarray)
+
+    def __call__(self, cloud: hf.Cloud) -> Float[Array, ""]:
+        """Minus the entropy of a cloud; not a number where particles lie on each other."""
         few = _first(cloud)
-        atoms, (n, p) = np.asarray(few.atoms, float), few.atoms.shape
-        if n < 2:
-            return float("nan")
-        away = cKDTree(atoms).query(atoms, k=2)[0][:, 1]
-        ball = p / 2 * np.log(np.pi) - gammaln(p / 2 + 1)
-        with np.errstate(divide="ignore"):
-            entropy = digamma(n) - digamma(1) + ball + p * np.asarray(few.weights, float) @ np.log(away)
-        return float(-entropy) if np.isfinite(entropy) else float("nan")
+        n, p = few.n, self.dimension.astype(few.atoms.dtype)
+        apart = jnp.where(jnp.eye(n, dtype=bool), jnp.inf, _squares(few.atoms, few.atoms))
+        logs = few.weights @ jnp.log(jnp.min(apart, axis=1)) / 2
+        found = -(digamma(float(n)) - digamma(1.0) + p / 2 * np.log(np.pi) - gammaln(p / 2 + 1) + p * logs)
+        return jnp.where(jnp.isfinite(found), found, jnp.nan).astype(few.atoms.dtype)
 
 
 def moment(cloud: hf.Cloud) -> Float[Array, ""]:
@@ -72,56 +89,70 @@ def moment(cloud: hf.Cloud) -> Float[Array, ""]:
 
 
 def _first(cloud: hf.Cloud) -> hf.Cloud:
-    weights = np.asarray(cloud.weights[:FEW], float)
-    return hf.Cloud(np.asarray(cloud.atoms[:FEW], float), weights / weights.sum())
+    weights = cloud.weights[:FEW]
+    return hf.Cloud(cloud.atoms[:FEW], weights / _positive(jnp.sum(weights)))
+
+
+def _squares(one: Float[Array, "n p"], other: Float[Array, "m p"]) -> Float[Array, "n m"]:
+    return jnp.sum((one[:, None] - other[None]) ** 2, axis=-1)
+
+
+def _positive(value: Float[Array, ""]) -> Float[Array, ""]:
+    return jnp.where(value > 0, value, 1)
+
+
+class Measures(eqx.Module):
+    """Several numbers of a cloud, or of players, as one array: a probe; `table` names its columns."""
+
+    parts: dict[str, Callable]
+
+    def __call__(self, clouds: Any) -> Float[Array, "m"]:
+        """The numbers, in the order of their names."""
+        found = [jnp.asarray(self.parts[name](clouds)) for name in sorted(self.parts)]
+        return jnp.stack([value.astype(found[0].dtype) for value in found])
+
+    def table(self, measured: np.ndarray, *, penalty: float, temperature: float) -> dict[str, Any]:
+        """The columns by name, of one row or of many, with the energy and the free energy made of them."""
+        columns = {name: measured[..., i] for i, name in enumerate(sorted(self.parts))}
+        logs, size = columns.pop("mean log density", None), columns.pop("moment", None)
+        if logs is not None:
+            columns["energy"] = columns["risk"] if size is None else columns["risk"] + penalty / 2 * size
+            columns["free energy"] = columns["energy"] + temperature * logs
+        return columns
 
 
 def probes_of(
     unit: Any, sample: hf.Sample, on_x: Any, on_y: Any, *, loss: str, schemes: Sequence[str]
-) -> dict[str, dict[str, Callable]]:
+) -> dict[str, Measures]:
     """What the lab measures of each scheme; the risk of FA is that of its averaged network."""
     averaged, action = hf.average(unit, on_x, on_y), unit.action(on_x, on_y)
-    common: dict[str, Callable] = {
-        "asymmetry": Asymmetry(unit, averaged, sample.xs),
-        "distance to SI": FromFixedSpace(action.fixed_projector()),
-        "distance to WI": FromOrbit(action),
-        "moment": moment,
-        "mean log density": MeanLogDensity(),
-    }
+    common = {"asymmetry": Asymmetry(unit, averaged, sample.xs), "moment": moment}
     risks = {name: hf.Risk(averaged if name == "FA" else unit, sample, loss) for name in schemes}
-    return {name: {"risk": risks[name], **common} for name in schemes}
+    return {name: Measures({"risk": risks[name], **common, **_of_action(action, name)}) for name in schemes}
 
 
-def well_probes(functional: Any, action: Any, schemes: Sequence[str]) -> dict[str, dict[str, Callable]]:
+def well_probes(functional: Any, action: Any, schemes: Sequence[str]) -> dict[str, Measures]:
     """What the lab measures of particles in a well."""
-    common: dict[str, Callable] = {
-        "risk": functional,
+    return {name: Measures({"risk": functional, **_of_action(action, name)}) for name in schemes}
+
+
+def _of_action(action: Any, scheme: str) -> dict[str, Callable]:
+    dimension = action.fixed_basis().shape[1] if scheme == "EA" else action.dim
+    return {
         "distance to SI": FromFixedSpace(action.fixed_projector()),
-        "distance to WI": FromOrbit(action),
-        "moment": moment,
-        "mean log density": MeanLogDensity(),
+        "distance to WI": FromOrbit(np.swapaxes(np.asarray(action.action().apply(np.eye(action.dim))), 1, 2)),
+        "mean log density": MeanLogDensity(float(dimension)),
     }
-    return {name: common for name in schemes}
 
 
-def game_probes(payoff: Any, lanes: Sequence[str]) -> dict[str, dict[str, Callable]]:
+def game_probes(payoff: Any, lanes: Sequence[str]) -> dict[str, Measures]:
     """What the lab measures of two players."""
-    return {lane: {"payoff": payoff, "distance from equilibrium": from_equilibrium} for lane in lanes}
+    return {lane: Measures({"payoff": payoff, "distance from equilibrium": from_equilibrium}) for lane in lanes}
 
 
 def from_equilibrium(clouds: dict[str, hf.Cloud]) -> Float[Array, ""]:
     """How far the players' means are from zero, where the quadratic game has its equilibrium."""
     return jnp.sqrt(sum(jnp.sum(cloud.mean() ** 2) for cloud in clouds.values()))
-
-
-def with_energies(columns: dict[str, Any], *, penalty: Any, temperature: Any, well: bool = False) -> dict[str, Any]:
-    """The measured columns with the energy and the free energy made of them; the raw ones they are made of go."""
-    if "risk" not in columns:
-        return columns
-    found = {name: values for name, values in columns.items() if name not in ("moment", "mean log density")}
-    found["energy"] = columns["risk"] if well else columns["risk"] + penalty / 2 * columns["moment"]
-    found["free energy"] = found["energy"] + temperature * columns["mean log density"]
-    return found
 
 
 def double_well(theta: Float[Array, "p"]) -> Float[Array, ""]:
