@@ -41,7 +41,7 @@ class Pieces:
     @property
     def clouds(self) -> dict[str, Any]:
         """The cloud, or the players, of each lane."""
-        return {name: clouds for name, (clouds, _) in self.state.lanes.items()}
+        return {name: self.state.lanes[name][0] for name in self.lanes}  # in the order given, not that of trees
 
     @property
     def stopped(self) -> dict[str, int]:
@@ -50,7 +50,7 @@ class Pieces:
         return {name: last for name, last in lasts.items() if last != GOING}
 
     def advance(self, steps: int) -> None:
-        """So many steps more."""
+        """So many steps more; none compiles the program and changes nothing."""
         end = self.at + steps
         moved = self._run(loop._guarded if self.stopped else loop._unguarded, end)
         if not self.stopped and not finite(moved.lanes):
