@@ -52,6 +52,7 @@ def lab(
 
     routes = [
         Route("/", _file("index.html", "text/html; charset=utf-8")),
+        Route("/favicon.ico", _nothing),
         *(Route(path, _file(*entry)) for path, entry in FILES.items()),
         Route("/api/schema", _schema),
         Route("/api/records", _records(records)),
@@ -79,6 +80,10 @@ def _file(name: str, media: str) -> Callable:
         return Response(content, media_type=media)
 
     return answer
+
+
+async def _nothing(request: Request) -> Response:
+    return Response(status_code=204)
 
 
 async def _schema(request: Request) -> Response:
