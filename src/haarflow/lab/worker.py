@@ -122,7 +122,10 @@ class Simulation:
             scene=frames.scene(self.run, self.axes),
             **facts,
         )
-        self.status()
+        if self.cold:
+            self.tell_status("compiling")
+        else:
+            self.status()
 
     def status(self) -> None:
         """Tell whether it plays."""
@@ -257,6 +260,8 @@ def prepared() -> None:
     from haarflow.runs import machine
 
     machine.prepare()
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # dozens of small programs, seconds in all
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     jax.config.update("jax_enable_x64", os.environ.get("HAARFLOW_LAB_PRECISION") == "float64")
 
 

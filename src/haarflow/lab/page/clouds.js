@@ -1,5 +1,5 @@
 // A pane with a cloud: WebGL2 points (a plain canvas where there is none), and around them axes, E^G and the teacher.
-import { colour, element, paint, rgb, short, sized, ticks } from "./look.js";
+import { colour, element, nice, paint, rgb, short, sized, ticks } from "./look.js";
 
 const VERTEX = `#version 300 es
 in vec3 place; in float weight;
@@ -227,11 +227,11 @@ export class Pane {
       if (y > 12 && y < height - 30) context.fillText(short(t), 3, y - 3);
     }
     context.textAlign = "center";
-    context.fillText(scene.axes[0] ?? "", width / 2, height - 4);
+    context.fillText(nice(scene.axes[0] ?? ""), width / 2, height - 4);
     context.save();
     context.translate(width - 4, height / 2);
     context.rotate(-Math.PI / 2);
-    context.fillText(scene.axes[1] ?? "", 0, 0);
+    context.fillText(nice(scene.axes[1] ?? ""), 0, 0);
     context.restore();
   }
 
@@ -245,7 +245,7 @@ export class Pane {
       end[i] = this.camera.span[i];
       const [x0, y0] = this.camera.project([0, 0, 0], width, height), [x, y] = this.camera.project(end, width, height);
       context.beginPath(); context.moveTo(x0, y0); context.lineTo(x, y); context.stroke();
-      context.fillText(name, Math.max(40, Math.min(width - 40, x0 + 1.12 * (x - x0))), Math.max(10, Math.min(height - 4, y0 + 1.12 * (y - y0))));
+      context.fillText(nice(name), Math.max(40, Math.min(width - 40, x0 + 1.12 * (x - x0))), Math.max(10, Math.min(height - 4, y0 + 1.12 * (y - y0))));
     });
   }
 

@@ -61,7 +61,12 @@ export class Curves {
     this.plot(context, name, 0, 0, width, height);
     const place = this.place();
     const said = this.lanes.map((lane) => [lane, this.rows[place]?.[lane]?.[name]]).filter(([, value]) => value != null);
-    note.textContent = said.map(([lane, value]) => `${lane} ${short(value)}`).join("  ");
+    note.title = said.map(([lane, value]) => `${lane} ${short(value)}`).join(", ");
+    note.replaceChildren(...said.map(([lane, value]) => {
+      const one = element("span", { text: `${brief(value)} ` });
+      one.style.color = colour(lane, this.lanes.indexOf(lane));
+      return one;
+    }));
   }
 
   place() {
@@ -78,7 +83,7 @@ export class Curves {
   plot(context, name, left, top, width, height) {
     const { ink, muted, grid } = paint(), { low, high, least, log } = this.bounds(name);
     if (!Number.isFinite(low)) return;
-    const floor = log ? Math.max(least, high * 1e-12) : low;
+    const zero = log && low <= 0, floor = log ? Math.max(least, high * 1e-12) * (zero ? 0.4 : 1) : low;
     const to = (v) => (log ? Math.log10(Math.max(v, floor)) : v);
     let [y0, y1] = [to(log ? floor : low), to(high)];
     if (y1 - y0 < 1e-9 * Math.max(1, Math.abs(y1))) { y0 -= 0.5; y1 += 0.5; }
@@ -93,10 +98,12 @@ export class Curves {
     context.textAlign = "right";
     for (const t of ticks(y0, y1, Math.max(2, height / 34))) {
       if (log && !Number.isInteger(t) && y1 - y0 > 1.2) continue;
+      if (zero && t < to(floor) + 0.15) continue;
       const y = box.y + box.h - (t - y0) / (y1 - y0) * box.h;
       context.beginPath(); context.moveTo(box.x, y); context.lineTo(box.x + box.w, y); context.stroke();
       context.fillText(short(log ? 10 ** t : t), box.x - 4, y + 3);
     }
+    if (zero) context.fillText("0", box.x - 4, py(0) + 3);
     context.textAlign = "center";
     for (const t of ticks(t0, t1, Math.max(2, width / 90))) context.fillText(short(t), px(t), box.y + box.h + 13);
     this.lanes.forEach((lane, order) => {
@@ -124,5 +131,7 @@ export class Curves {
     }
   }
 }
+
+const brief = (value) => (Math.abs(value) < 1e-2 && value !== 0 ? value.toExponential(0).replace("e+", "e") : String(+value.toPrecision(2)));
 
 export { DASHES, WORDS };

@@ -55,7 +55,7 @@ export function sized(canvas) {
 export function short(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return value.toExponential(2).replace("e", "e");
+  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
   return String(+value.toPrecision(4));
 }
 
@@ -74,3 +74,6 @@ export function save(name, blob) {
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
+
+// The mathematics of a sentence, as letters can show it.
+export const nice = (text) => text.replaceAll("E^G", "Eᴳ").replaceAll("mu^G", "μᴳ");

@@ -3,7 +3,7 @@ import { Camera, Pane } from "./clouds.js";
 import { Controls } from "./controls.js";
 import { Curves } from "./curves.js";
 import { Functions } from "./functions.js";
-import { element, save, short, still, usePalette } from "./look.js";
+import { element, nice, save, short, still, usePalette } from "./look.js";
 import { RecordsView } from "./records.js";
 import { Socket } from "./socket.js";
 import { Film, savePng, svg } from "./takeaway.js";
@@ -111,7 +111,7 @@ function onStatus({ status }) {
   const words = { playing: "playing", paused: "paused", compiling: "compiling…" };
   $("status").textContent = words[status] ?? status;
   $("status").className = `status ${status}`;
-  if (status !== "compiling") $("play").textContent = playing ? "⏸ pause" : "▶ play";
+  if (status !== "compiling") $("play").textContent = playing ? "pause" : "play";
   lab.status = status;
 }
 
@@ -136,8 +136,8 @@ function onOpened(said) {
 function lesson(name) {
   const found = facts.presets.find((preset) => preset.name === name);
   $("preset").value = found ? name : "";
-  $("story").textContent = found ? `${found.title}. ${found.story}` : "A state of your own.";
-  $("look").textContent = found ? `Look: ${found.look}` : "";
+  $("story").textContent = found ? nice(`${found.title}. ${found.story}`) : "A state of your own.";
+  $("look").textContent = found ? nice(`Look: ${found.look}`) : "";
   controls.hide(found && !new URLSearchParams(location.hash.slice(1)).has("all") ? found.hides : []);
 }
 
