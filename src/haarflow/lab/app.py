@@ -63,6 +63,7 @@ def lab(
     if password is not None:
         routes.append(Route("/login", _login(password), methods=["GET", "POST"]))
     app = Starlette(routes=routes, lifespan=lifespan)
+    app.router.redirect_slashes = False
     guard = Guard(app, hosts=hosts, token=token, open_paths=("/login",) if password is not None else ())
     app.state.guard, app.state.crew = guard, crew
     return guard

@@ -302,7 +302,7 @@ def _state(said: dict[str, Any], crew: Crew) -> LabState:
     elif isinstance(name, str):
         state = preset(name)
     else:
-        state = validated(said.get("state"))  # pyright: ignore[reportArgumentType]
+        state = validated(said.get("state"))
     if state.data == "upload" and state.task == "learn" and state.upload not in crew.data:
         raise Refusal("The uploaded data are gone: the lab keeps them while it runs. Upload the file again.")
     cost_of(state, crew.rows.get(state.upload, 0)).refuse(state)

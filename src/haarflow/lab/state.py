@@ -3,7 +3,7 @@
 The page's form, the link, the TOML file, the command and the Python script are all made of it, and read by it again.
 """
 
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -163,11 +163,11 @@ class LabState(BaseModel):
         return validated({**self.model_dump(mode="json", exclude_none=True), "changes": changes})
 
 
-def validated(values: dict[str, Any]) -> LabState:
+def validated(values: Any) -> LabState:
     """The state with these values, or one sentence that says what is wrong with them."""
     if not isinstance(values, dict):
         raise Refusal(f"A state of the lab is a table of settings; got {type(values).__name__}.")
-    return cast(LabState, checked(cast(Any, LabState), values))
+    return checked(LabState, values)
 
 
 class Cost(BaseModel):

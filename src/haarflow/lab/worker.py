@@ -12,7 +12,7 @@ import queue
 import sys
 import threading
 import time
-from typing import Any, BinaryIO
+from typing import Any
 
 LONGEST = 64 * 2**20  # bytes of a message
 RECORDS = 20_000  # rows of a run; then it pauses
@@ -20,7 +20,7 @@ ALONE = 30.0  # seconds without a credit after which a run pauses by itself
 PAUSE = 0.4  # seconds at least between two pictures of the function
 
 
-def read(stream: BinaryIO) -> bytes | None:
+def read(stream: Any) -> bytes | None:
     """One message; None at the end."""
     head = stream.read(4)
     if len(head) < 4:
@@ -33,7 +33,7 @@ def read(stream: BinaryIO) -> bytes | None:
 class Simulation:
     """The run of one page, and what the page has asked for."""
 
-    def __init__(self, out: BinaryIO):
+    def __init__(self, out: Any):
         self.out, self.inbox = out, queue.SimpleQueue()
         self.run: Any = None
         self.axes: Any = None
@@ -55,7 +55,7 @@ class Simulation:
         self.out.write(len(body).to_bytes(4, "little") + body)
         self.out.flush()
 
-    def listen(self, stream: BinaryIO) -> None:
+    def listen(self, stream: Any) -> None:
         """Put what the server says into the inbox; None when it has gone."""
         while (body := read(stream)) is not None:
             self.inbox.put(body)

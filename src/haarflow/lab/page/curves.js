@@ -96,8 +96,7 @@ export class Curves {
     context.fillStyle = muted;
     context.strokeStyle = grid;
     context.textAlign = "right";
-    for (const t of ticks(y0, y1, Math.max(2, height / 34))) {
-      if (log && !Number.isInteger(t) && y1 - y0 > 1.2) continue;
+    for (const t of log ? decades(y0, y1) : ticks(y0, y1, Math.max(2, height / 34))) {
       if (zero && t < to(floor) + 0.15) continue;
       const y = box.y + box.h - (t - y0) / (y1 - y0) * box.h;
       context.beginPath(); context.moveTo(box.x, y); context.lineTo(box.x + box.w, y); context.stroke();
@@ -130,6 +129,14 @@ export class Curves {
       context.globalAlpha = 1;
     }
   }
+}
+
+// Where a logarithmic axis has its lines: at few powers of ten, or at 1, 2 and 5 times them, or evenly.
+function decades(low, high) {
+  const all = ticks(low, high, 4).filter(Number.isInteger);
+  if (all.length > 1) return all;
+  const some = [1, 2, 5].flatMap((m) => [-1, 0, 1].map((k) => Math.log10(m) + Math.floor(low) + k + 1)).concat(all).filter((t) => t >= low && t <= high);
+  return some.length > 1 ? some : ticks(10 ** low, 10 ** high, 3).filter((v) => v > 0).map(Math.log10);
 }
 
 const brief = (value) => (Math.abs(value) < 1e-2 && value !== 0 ? value.toExponential(0).replace("e+", "e") : String(+value.toPrecision(2)));
