@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 
+import equinox as eqx
 import jax
 import jax.monitoring
 import numpy as np
@@ -87,7 +88,7 @@ def test_one_goes_back_and_on_from_there(run):
 
 
 def test_frames_hold_the_clouds_to_the_screen(run):
-    axes = frames.Axes(run)
+    axes = frames.Axes.of(run)
     body = frames.frame(run, axes, run.at, [])
     size = int.from_bytes(body[:4], "little")
     header = json.loads(body[4 : 4 + size])
@@ -103,7 +104,7 @@ def test_frames_hold_the_clouds_to_the_screen(run):
 
 def test_the_distance_to_weak_invariance_is_that_of_the_library(run):
     cloud, action = run.clouds["vanilla"], run.problem.action
-    found = jax.jit(probes._of_action(action, "vanilla")["distance to WI"])(cloud)
+    found = eqx.filter_jit(probes._of_action(action, "vanilla")["distance to WI"])(cloud)
     assert np.isclose(float(found) ** 2, hf.distances.orbit_mmd_squared(cloud, action), rtol=1e-9)
 
 

@@ -38,39 +38,40 @@ def _finite(value: Any) -> Any:
 class Axes:
     """Two or three directions in R^p, chosen once so that a picture does not turn by itself, and their names."""
 
-    def __init__(self, run: LabRun):
+    def __init__(self, matrix: Float[np.ndarray, "p k"], names: list[str], fixed: Float[np.ndarray, "p m"]):
+        self.matrix, self.names = matrix, names
+        self.fixed = fixed.T @ matrix  # the basis of E^G, seen along the axes
+
+    @classmethod
+    def of(cls, run: LabRun) -> "Axes":
+        """The axes that a state asks for."""
         state, p = run.state, run.problem.action.dim
         fixed = np.asarray(run.problem.action.fixed_basis(), float)
-        count = min(state.dimensions, p)
+        count, atoms = min(state.dimensions, p), _all_atoms(run.clouds)
         if state.axes == "coordinates":
-            chosen = [i % p for i in (state.first, state.second, state.third)[:count]]
-            chosen = list(dict.fromkeys(chosen)) or [0]
-            self.matrix, self.names = np.eye(p)[:, chosen], [f"coordinate {i + 1}" for i in chosen]
-        elif state.axes == "principal":
-            self.matrix = principal(_all_atoms(run), np.eye(p))[:, :count]
-            self.names = [f"principal direction {i + 1}" for i in range(self.matrix.shape[1])]
-        else:
-            self.matrix, self.names = _around(run, fixed, count)
-        self.fixed = fixed.T @ self.matrix  # the basis of E^G, seen along the axes
+            chosen = list(dict.fromkeys(i % p for i in (state.first, state.second, state.third)[:count]))
+            return cls(np.eye(p)[:, chosen], [f"coordinate {i + 1}" for i in chosen], fixed)
+        if state.axes == "principal":
+            matrix = principal(atoms, np.eye(p))[:, :count]
+            return cls(matrix, [f"principal direction {i + 1}" for i in range(matrix.shape[1])], fixed)
+        teacher = run.problem.teacher
+        return cls(*around(atoms if teacher is None else np.asarray(teacher.atoms, float), fixed, count), fixed)
 
-    def seen(self, atoms: np.ndarray) -> Float[np.ndarray, "n 3"]:
+    def seen(self, atoms: Any) -> Float[np.ndarray, "n 3"]:
         """Points of R^p along the axes, zeros where there are fewer than three."""
         shown = np.asarray(atoms, np.float32) @ self.matrix.astype(np.float32)
         return np.pad(shown, ((0, 0), (0, 3 - shown.shape[1])))
 
 
-def _all_atoms(run: LabRun) -> np.ndarray:
-    found = [np.asarray(one.atoms, float) for cloud in run.clouds.values() for one in by_player(cloud).values()]
+def _all_atoms(clouds: dict[str, Any]) -> np.ndarray:
+    found = [np.asarray(one.atoms, float) for cloud in clouds.values() for one in by_player(cloud).values()]
     return np.concatenate([atoms[:2000] for atoms in found])
 
 
-def _around(run: LabRun, fixed: np.ndarray, count: int) -> tuple[np.ndarray, list[str]]:
-    """E^G from its side: the last axis across it, those before it along it; the widest ones of teacher and start."""
-    p = run.problem.action.dim
-    teacher = run.problem.teacher
-    atoms = _all_atoms(run) if teacher is None else np.asarray(teacher.atoms, float)
+def around(atoms: np.ndarray, fixed: np.ndarray, count: int) -> tuple[np.ndarray, list[str]]:
+    """E^G from its side: the last axis across it, those before it along it; the widest ones of some atoms."""
     projector = fixed @ fixed.T
-    values, vectors = np.linalg.eigh(np.eye(p) - projector)
+    values, vectors = np.linalg.eigh(np.eye(len(fixed)) - projector)
     along, across = principal(atoms @ projector, fixed), principal(atoms - atoms @ projector, vectors[:, values > 0.5])
     inside = min(along.shape[1], count - 1 if across.shape[1] else count)
     inside = max(inside, count - across.shape[1])
@@ -89,8 +90,11 @@ def principal(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
     return found * np.sign(found[largest, np.arange(found.shape[1])])
 
 
-def frame(run: LabRun, axes: Axes, step: int, rows: list[dict[str, Any]], **facts: Any) -> bytes:
-    """The clouds at a step whose clouds are kept (or now), and the rows that the page has not seen yet."""
+def frame(run: Any, axes: Axes, step: int, rows: list[Any], **facts: Any) -> bytes:
+    """The clouds at a step whose clouds are kept (or now), and the rows that the page has not seen yet.
+
+    `run` has `clouds`, `kept` and `at`, as a LabRun and what a notebook watches have.
+    """
     clouds = run.clouds if step == run.at else run.kept[step]
     lanes, bodies, reach = [], [], np.full(3, 1e-12)
     seen = {

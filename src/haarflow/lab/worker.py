@@ -113,7 +113,7 @@ class Simulation:
         """Tell what run this is."""
         from haarflow.lab import frames, script
 
-        self.axes, self.fresh = frames.Axes(self.run), True
+        self.axes, self.fresh = frames.Axes.of(self.run), True
         state = self.run.state
         self.say(
             type="opened",
