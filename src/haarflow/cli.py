@@ -312,7 +312,9 @@ def lab(
     settings: Annotated[list[str] | None, typer.Option("--set", help="With --out: a setting, key=value.")] = None,
     config: Annotated[Path | None, typer.Option("--config", help="With --out: a TOML file of settings.")] = None,
     data: Annotated[Path | None, typer.Option("--data", help="With --out: the file that was uploaded.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="No page: the run's curves and clouds into an .npz.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="No page: the run's curves and clouds into an .npz.")
+    ] = None,
 ) -> None:
     """Watch four schemes side by side in a browser.
 

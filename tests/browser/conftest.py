@@ -79,7 +79,8 @@ class Page:
             if (found := self.look(script)) not in (None, False):
                 return found
             time.sleep(0.05)
-        raise AssertionError(f"not within {seconds} s: {script}; the page knows {self.look('JSON.stringify(lab)')[:600]}")
+        known = self.look("JSON.stringify({...lab, last: null})")
+        raise AssertionError(f"not within {seconds} s: {script}; the page knows {known[:600]}")
 
     def open(self, address):
         self.page.goto(address)

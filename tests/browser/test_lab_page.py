@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,22 @@ import pytest
 pytestmark = pytest.mark.browser
 
 SMALL = "#v=1&particles=200&steps=5000&every=2"
-PIXELS = "(name) => { const c = document.querySelector(`.pane[data-lane=\"${name}\"] .points`); const t = document.createElement('canvas'); t.width = c.width; t.height = c.height; const x = t.getContext('2d'); x.drawImage(c, 0, 0); const d = x.getImageData(0, 0, t.width, t.height).data; let h = 0; for (let i = 3; i < d.length; i += 4) if (d[i]) h = (h * 31 + i * d[i]) % 1000000007; return h; }"  # fmt: skip
+PIXELS = """(name) => {
+  const shown = document.querySelector(`.pane[data-lane="${name}"] .points`), copy = document.createElement('canvas');
+  copy.width = shown.width; copy.height = shown.height;
+  const context = copy.getContext('2d');
+  context.drawImage(shown, 0, 0);
+  const data = context.getImageData(0, 0, copy.width, copy.height).data;
+  let mark = 0;
+  for (let i = 3; i < data.length; i += 4) if (data[i]) mark = (mark * 31 + i * data[i]) % 1000000007;
+  return mark;
+}"""
+SCRUB = """(step) => {
+  const place = document.getElementById('scrub');
+  place.value = step; place.dispatchEvent(new Event('input')); place.dispatchEvent(new Event('change'));
+}"""
+LEAVE_OUT = ("JAX_DISABLE_MOST_OPTIMIZATIONS", "XLA_FLAGS")  # of the default tests: they change the last bits
+DARK, LIGHT = "rgb(19, 20, 22)", "rgb(245, 245, 242)"
 
 
 def pixels(page, lane):
@@ -51,7 +67,11 @@ def test_a_slider_acts_at_once_without_compiling_or_reconnecting(opened):
     step = page.look("lab.step")
     page.until(f"lab.step > {step + 10}")
     assert page.look("lab.turned.compiled") == 0
-    assert (page.look("lab.compiled"), page.look("lab.connections"), page.look("lab.opened")) == (compiled, connections, opens)
+    assert (page.look("lab.compiled"), page.look("lab.connections"), page.look("lab.opened")) == (
+        compiled,
+        connections,
+        opens,
+    )
     assert "changes" in page.look("location.hash")
 
 
@@ -62,7 +82,7 @@ def test_scrub_back_and_play_on(opened):
     page.page.click("#play")
     page.until("lab.status === 'paused'")
     head, here = page.look("lab.head"), pixels(page, "vanilla")
-    page.look("(() => { const s = document.getElementById('scrub'); s.value = 4; s.dispatchEvent(new Event('input')); s.dispatchEvent(new Event('change')); })()")
+    page.page.evaluate(SCRUB, 4)
     page.until("lab.step === 4")
     assert page.look("lab.head") == head
     assert pixels(page, "vanilla") != here
@@ -112,9 +132,12 @@ def test_the_copied_script_and_command_give_the_numbers_on_the_screen(opened, tm
     table = np.genfromtxt(waiting.value.path(), delimiter=",", names=True)
     with page.page.expect_download() as waiting:
         page.page.select_option("#save", "npz")
-    clouds = dict(np.load(io.BytesIO(open(waiting.value.path(), "rb").read())))
-    environment = {name: value for name, value in os.environ.items() if name not in ("JAX_DISABLE_MOST_OPTIMIZATIONS", "XLA_FLAGS")}
-    script = texts["python"] + "\nnp.savez('out.npz', risk=curves[0][2]['FA']['risk'], atoms=np.asarray(clouds['DA'].atoms))\n"
+    clouds = dict(np.load(io.BytesIO(Path(waiting.value.path()).read_bytes())))
+    environment = {name: value for name, value in os.environ.items() if name not in LEAVE_OUT}
+    script = (
+        texts["python"]
+        + "\nnp.savez('out.npz', risk=curves[0][2]['FA']['risk'], atoms=np.asarray(clouds['DA'].atoms))\n"
+    )
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True, capture_output=True)
     found = np.load(tmp_path / "out.npz")
     assert np.array_equal(found["risk"].astype(float), table["FA_risk"])
@@ -138,7 +161,7 @@ def test_pictures_and_films_are_saved(opened):
             if form == "webm":
                 time.sleep(3)
                 page.page.select_option("#save", form)
-        content = open(waiting.value.path(), "rb").read()
+        content = Path(waiting.value.path()).read_bytes()
         assert content.startswith(head), form
         assert len(content) > 3000
 
@@ -146,7 +169,13 @@ def test_pictures_and_films_are_saved(opened):
 def test_own_data_are_uploaded_and_learnt(opened, tmp_path):
     draw = np.random.default_rng(0)
     xs = draw.normal(size=(60, 2))
-    np.savetxt(tmp_path / "d.csv", np.column_stack([xs, xs[:, 0] * xs[:, 1]]), delimiter=",", header="<b>a</b>,b,y", comments="")
+    np.savetxt(
+        tmp_path / "d.csv",
+        np.column_stack([xs, xs[:, 0] * xs[:, 1]]),
+        delimiter=",",
+        header="<b>a</b>,b,y",
+        comments="",
+    )
     page = opened(SMALL)
     page.page.locator("details[data-group=data] summary").click()
     page.page.set_input_files("#upload", str(tmp_path / "d.csv"))
@@ -155,7 +184,9 @@ def test_own_data_are_uploaded_and_learnt(opened, tmp_path):
     page.until("lab.step === 2")
     (tmp_path / "bad.csv").write_text("a,b\n1,x\n")
     page.page.set_input_files("#upload", str(tmp_path / "bad.csv"))
-    page.until("[...document.querySelectorAll('.quiet')].some(e => e.textContent.includes('data') || e.textContent.includes('row'))")
+    page.until(
+        "[...document.querySelectorAll('.quiet')].some(e => e.textContent.includes('data') || e.textContent.includes('row'))"
+    )
 
 
 def test_the_teacher_is_drawn_by_mouse(opened):
@@ -168,7 +199,8 @@ def test_the_teacher_is_drawn_by_mouse(opened):
 
 def test_a_killed_worker_is_told_and_begins_again(opened, lab):
     page = opened(SMALL)
-    children = subprocess.run(["ps", "--ppid", str(lab.process.pid), "-o", "pid="], capture_output=True, text=True).stdout.split()
+    listed = subprocess.run(["ps", "--ppid", str(lab.process.pid), "-o", "pid="], capture_output=True, text=True)
+    children = listed.stdout.split()
     for child in children:
         os.kill(int(child), signal.SIGKILL)
     page.until("lab.worker >= 1")
@@ -177,14 +209,18 @@ def test_a_killed_worker_is_told_and_begins_again(opened, lab):
     page.until("lab.step === 2")
 
 
-@pytest.mark.parametrize(("name", "scheme", "width"), [("light", "light", 1280), ("dark", "dark", 1280), ("narrow", "light", 768), ("narrow dark", "dark", 390)])  # fmt: skip
+SCREENS = [("light", "light", 1280), ("dark", "dark", 1280), ("narrow", "light", 768), ("phone", "dark", 390)]
+
+
+@pytest.mark.parametrize(("name", "scheme", "width"), SCREENS)
 def test_it_fits_screens_light_and_dark(opened, name, scheme, width, tmp_path_factory):
     page = opened(SMALL + "&function=f", width=width, color_scheme=scheme, reduced_motion="reduce")
     page.page.click("#play")
     page.until("lab.step >= 20")
     page.page.screenshot(path=str(tmp_path_factory.getbasetemp() / f"{name}.png"))
     assert page.look("document.documentElement.scrollWidth <= innerWidth + 1"), "nothing sticks out at the side"
-    assert page.look("getComputedStyle(document.body).backgroundColor") == ("rgb(19, 20, 22)" if scheme == "dark" else "rgb(245, 245, 242)")  # fmt: skip
+    painted = page.look("getComputedStyle(document.body).backgroundColor")
+    assert painted == (DARK if scheme == "dark" else LIGHT)
     assert page.look("document.documentElement.classList.contains('still')")
 
 

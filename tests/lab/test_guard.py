@@ -3,7 +3,6 @@
 import io
 import itertools
 import json
-
 import warnings
 
 import numpy as np
@@ -65,7 +64,9 @@ def test_the_matrix_of_host_origin_token_and_method(guard, host):
             headers = {"host": host, "cookie": "; ".join(f"{k}={v}" for k, v in cookies.items())}
             if origin is not None:
                 headers["origin"] = f"http://{host}" if origin == "own" else origin
-            answer = client.request(method, METHODS[method], headers=headers, content=b"1,2\n3,4\n" * (method == "POST"))
+            answer = client.request(
+                method, METHODS[method], headers=headers, content=b"1,2\n3,4\n" * (method == "POST")
+            )
         reading = method in ("GET", "HEAD")
         fits = HOSTS[host] and (ORIGINS[origin] or (ORIGINS[origin] is None and reading))
         allowed = fits and known and (reading or method == "POST")
@@ -107,7 +108,9 @@ def test_the_page_has_no_script_or_style_of_its_own(friend):
     assert "onclick" not in text
     for path in FILES:
         assert "innerHTML" not in friend.get(path).text
-        assert "http://www.w3.org/2000/svg" in (own := friend.get(path).text) or "http://" not in own.replace("ws://", "")
+        assert "http://www.w3.org/2000/svg" in (own := friend.get(path).text) or "http://" not in own.replace(
+            "ws://", ""
+        )
 
 
 BROKEN = [
@@ -115,7 +118,8 @@ BROKEN = [
     '{"do": "open", "preset": "../x"}', '{"do": "open", "link": "v=9"}', '{"do": "turn", "numbers": {"seed": 1}}',
     '{"do": "play"}', '{"do": "seek", "step": "x"}', '{"do": "__init__"}', '{"do": "take", "form": "/etc/passwd"}',
     "[" * 50_000, '{"a":' * 5000, json.dumps({"do": "open", "state": {"group": "é" * 3000}}), "x" * 70_000,
-    json.dumps({"do": "open", "state": {"group": "<img src=x onerror=alert(1)>"}}), '{"do": "cost", "state": {"dt": NaN}}',
+    json.dumps({"do": "open", "state": {"group": "<img src=x onerror=alert(1)>"}}),
+    '{"do": "cost", "state": {"dt": NaN}}',
 ]  # fmt: skip
 
 
@@ -147,8 +151,8 @@ def test_uploads_within_their_bounds(friend, guard):
     wide = ",".join(["1"] * 30).encode() + b"\n"
     objects = io.BytesIO()
     np.savez(objects, x=np.array([{}], object), y=np.ones(1))
-    bad = [(b"", "csv"), (b"x" * (uploads.BYTES + 1), "csv"), (b"1,2\n", "exe"), (bomb.getvalue(), "npz"), (wide, "csv"),
-           (b"PK\x03\x04", "npz"), (objects.getvalue(), "npz"), (b"1,nan\n2,3\n", "csv"), (b"1,2\n", "../npz")]  # fmt: skip
+    bad = [(b"", "csv"), (b"x" * (uploads.BYTES + 1), "csv"), (b"1,2\n", "exe"), (b"1,2\n", "../npz"), (wide, "csv")]
+    bad += [(bomb.getvalue(), "npz"), (b"PK\x03\x04", "npz"), (objects.getvalue(), "npz"), (b"1,nan\n2,3\n", "csv")]
     for content, ending in bad:
         answer = send(content, ending)
         assert answer.status_code == 400, ending
@@ -165,7 +169,9 @@ def test_another_address_asks_for_a_password(tmp_path):
         assert client.get("/", headers={"host": "lab.example:80"}).status_code == 403
         assert client.get("/login", headers={"host": "lab.example:80"}).status_code == 200
         assert "set-cookie" not in client.post("/login", content="password=wrong", headers=own).headers
-        assert client.post("/login", content="password=long+enough", headers={"host": "lab.example:80"}).status_code == 403
+        assert (
+            client.post("/login", content="password=long+enough", headers={"host": "lab.example:80"}).status_code == 403
+        )
         answer = client.post("/login", content="password=long+enough", headers=own)
         assert "HttpOnly" in answer.headers["set-cookie"]
 

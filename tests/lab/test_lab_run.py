@@ -64,7 +64,9 @@ def test_a_run_with_a_change_has_the_numbers_of_its_script(run):
 def test_what_slides_compiles_nothing(run):
     compiled = []
     jax.monitoring.register_event_duration_secs_listener(
-        listen := lambda event, seconds, **_: compiled.append(event) if event.endswith("backend_compile_duration") else None
+        listen := lambda event, seconds, **_: (
+            compiled.append(event) if event.endswith("backend_compile_duration") else None
+        )
     )
     try:
         again = LabRun(validated({**TURNED, "seed": 5}))
@@ -140,7 +142,16 @@ def test_every_lesson_gives_the_same_numbers_as_script_toml_and_command(name, tm
     state = state.turned(10, {"dt": state.dt / 2})
     (tmp_path / "lab.toml").write_text(as_toml(state))
     commands = [
-        [sys.executable, "-m", "haarflow", "lab", "--config", str(tmp_path / "lab.toml"), "--out", str(tmp_path / "a.npz")],
+        [
+            sys.executable,
+            "-m",
+            "haarflow",
+            "lab",
+            "--config",
+            str(tmp_path / "lab.toml"),
+            "--out",
+            str(tmp_path / "a.npz"),
+        ],
         [sys.executable, "-m", *__import__("shlex").split(as_command(state))[:-1], str(tmp_path / "b.npz")],
     ]
     for command in commands:

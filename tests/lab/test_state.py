@@ -1,5 +1,6 @@
 """The state of the lab: bounds, costs, groups by words, and the round trips of links, TOML and commands."""
 
+import itertools
 import shlex
 import tomllib
 
@@ -22,7 +23,7 @@ def test_a_state_survives_its_link_toml_and_command(state):
     assert from_link(as_link(state)) == state
     assert validated(tomllib.loads(as_toml(state))) == state
     words, values = shlex.split(as_command(state)), {}
-    for word, setting in zip(words, words[1:], strict=False):
+    for word, setting in itertools.pairwise(words):
         if word == "--set":
             values = merged(values, parse(setting))
     assert validated(values) == state
@@ -42,7 +43,9 @@ def test_lessons_cost_what_the_lab_accepts_and_hide_parts_that_there_are():
 
 def test_every_control_says_when_it_acts():
     kinds = [acting(kind) for kind in ("slides", "restarts", "recompiles", "looks")]
-    assert sorted(sum(map(list, kinds), [])) == sorted(set(LabState.model_fields) - {"version", "changes", "preset"})
+    assert sorted(name for kind in kinds for name in kind) == sorted(
+        set(LabState.model_fields) - {"version", "changes", "preset"}
+    )
     assert set(acting("slides")) == {"dt", "temperature", "penalty", "rate"}
 
 
@@ -82,7 +85,12 @@ def test_a_run_that_costs_too_much_says_what_it_would_cost():
 
 
 def test_links_that_are_not_links_are_refused():
-    for link, words in (("v=2", "version"), ("dt=[", "JSON"), ("x" * 70_000, "letters"), ("dt=1&v=1&q=1", "no setting")):
+    for link, words in (
+        ("v=2", "version"),
+        ("dt=[", "JSON"),
+        ("x" * 70_000, "letters"),
+        ("dt=1&v=1&q=1", "no setting"),
+    ):
         with pytest.raises(Refusal, match=words):
             from_link(link)
 
@@ -94,7 +102,16 @@ def test_groups_by_words():
     assert group_of("Permutations (0 1)(2 3)").source == "hf.Permutations([(1, 0, 3, 2)])"
     assert group_of("Matrices [[0,-1],[1,0]]").group.order == 4
     assert np.allclose(group_of("Matrices [[1,0],[0,-1]]; [[-1,0],[0,1]]").group.order, 4)
-    for text in ("", "Cyclic", "Cyclic(0)", "Cyclic(2) x", "Permutations (0 0)", "Permutations 0 1", "Matrices [[1]", "x"):
+    for text in (
+        "",
+        "Cyclic",
+        "Cyclic(0)",
+        "Cyclic(2) x",
+        "Permutations (0 0)",
+        "Permutations 0 1",
+        "Matrices [[1]",
+        "x",
+    ):
         with pytest.raises(Refusal):
             group_of(text)
 

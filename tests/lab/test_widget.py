@@ -45,5 +45,9 @@ def test_the_widget_has_one_module_and_no_imports():
     assert text.count("export ") == 1
     assert "export default { render };" in text
     assert "class Pane" in text
-    names = [line.split("(")[0].split()[1] for line in text.splitlines() if line.startswith(("function ", "class ", "const "))]
+    names = [
+        line.split("(")[0].split()[1]
+        for line in text.splitlines()
+        if line.startswith(("function ", "class ", "const "))
+    ]
     assert len(names) == len(set(names))

@@ -67,4 +67,3 @@ class Pieces:
         going = [lane for lane in self.lanes if lane not in self.stopped]
         self._log.record(self.at, np.asarray(self.dt * self.at), self.state, going)
         return self._log.rows[0][2]
-

@@ -11,7 +11,10 @@ from haarflow.errors import Refusal, one_of
 
 SIZED = ("Alternating", "Cyclic", "Dihedral", "Hyperoctahedral", "PlanarRotations", "Signs", "Symmetric", "Trivial")
 LARGEST = 64  # letters of a number, points of a permutation, rows of a matrix: more is no lesson
-_RULE = "A group in the lab is written as Dihedral(4), Cyclic(2) x Signs(1), Permutations (0 1 2), (0 1) or Matrices [[0,-1],[1,0]]"
+_RULE = (
+    "A group in the lab is written as Dihedral(4), Cyclic(2) x Signs(1), Permutations (0 1 2), (0 1) or "
+    "Matrices [[0,-1],[1,0]]"
+)
 
 
 class Words(NamedTuple):
@@ -60,9 +63,14 @@ def _permutations(text: str) -> list[tuple[int, ...]]:
         raise Refusal(f"{_RULE}; got {text[:60]!r}. Write Permutations (0 1 2), (0 1), for example.")
     cycles = [[[int(point) for point in cycle.split()] for cycle in one] for one in generators]
     points = 1 + max((point for one in cycles for cycle in one for point in cycle), default=0)
-    if points > LARGEST or any(len(set(sum(one, []))) < len(sum(one, [])) for one in cycles):
+    if points > LARGEST or any(_repeats(one) for one in cycles):
         raise Refusal(f"A permutation has each of 0 … {LARGEST - 1} in one cycle at most; got {text[:60]!r}.")
     return [_permutation(one, points) for one in cycles]
+
+
+def _repeats(cycles: list[list[int]]) -> bool:
+    points = [point for cycle in cycles for point in cycle]
+    return len(set(points)) < len(points)
 
 
 def _permutation(cycles: list[list[int]], points: int) -> tuple[int, ...]:

@@ -40,7 +40,7 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
 
-        async def sealed(message: dict[str, Any]) -> None:
+        async def sealed(message: Any) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 known = {name.lower() for name, _ in message.get("headers", [])}
                 extra = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]

@@ -201,7 +201,8 @@ PRESETS = {
     ),
     "game": Preset(
         "A game of two players",
-        "One player pulls the product x·y down and the other pulls it up; the equilibrium is where both means are zero.",
+        "One player pulls the product x·y down and the other pulls it up; the equilibrium is where both means are "
+        "zero.",
         "Under Euler's steps the players spiral away from the equilibrium; extragradient steps take them in.",
         {
             "task": "game",

@@ -62,8 +62,8 @@ def _learn(state: LabState, uploaded: hf.Sample | None) -> Problem:
     schemes = jumping(state, four.steppers(state.temperature, inner=stepper(state), projected=state.projected), unit)
     starts = four.starts(start_of(state, unit.dim, action), strong=state.start == "strong")
     probes = probes_of(unit, sample, on_x, on_y, loss=state.loss, schemes=state.schemes)
-    chosen = [{name: part[name] for name in state.schemes} for part in (four.fields, schemes, starts)]
-    return Problem(*chosen, probes, action, teacher, unit, hf.average(unit, on_x, on_y), sample)
+    fields, schemes, starts = ({name: part[name] for name in state.schemes} for part in (four.fields, schemes, starts))
+    return Problem(fields, schemes, starts, probes, action, teacher, unit, hf.average(unit, on_x, on_y), sample)
 
 
 def unit_of(state: LabState, d: int, c: int) -> Any:
@@ -169,8 +169,8 @@ def _well(state: LabState, _: Any) -> Problem:
     names = [name for name in state.schemes if name in four.fields] or ["vanilla"]
     schemes = jumping(state, four.steppers(state.temperature, inner=stepper(state), projected=state.projected), None)
     starts = four.starts(start_of(state, action.dim, action), strong=state.start == "strong")
-    chosen = [{name: part[name] for name in names} for part in (four.fields, schemes, starts)]
-    return Problem(*chosen, well_probes(functional, action, names), action)
+    fields, schemes, starts = ({name: part[name] for name in names} for part in (four.fields, schemes, starts))
+    return Problem(fields, schemes, starts, well_probes(functional, action, names), action)
 
 
 def _game(state: LabState, _: Any) -> Problem:

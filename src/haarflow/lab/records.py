@@ -59,7 +59,7 @@ class Records:
 
 
 def _facts(record: ledger.Record) -> dict[str, Any]:
-    numbers = {name: value for name, value in list(record.numbers.items())[:60]}
+    numbers = dict(list(record.numbers.items())[:60])
     facts = {
         "experiment": record.experiment,
         "claim": record.claim[:400],

@@ -39,7 +39,9 @@ def as_link(state: LabState) -> str:
     from starlette.datastructures import QueryParams
 
     pairs = {"v": VERSION, "seed": state.seed} | told(state)
-    return str(QueryParams({name: value if isinstance(value, str) else json.dumps(value) for name, value in pairs.items()}))
+    return str(
+        QueryParams({name: value if isinstance(value, str) else json.dumps(value) for name, value in pairs.items()})
+    )
 
 
 def from_link(link: str) -> LabState:
@@ -50,7 +52,9 @@ def from_link(link: str) -> LabState:
         raise Refusal(f"A link of the lab has 60000 letters at most; got {len(link)}.")
     given = dict(QueryParams(link.removeprefix("#")))
     if (version := given.pop("v", str(VERSION))) != str(VERSION):
-        raise Refusal(f"This lab reads links of version {VERSION}; got version {version[:20]!r}. Open it with its own haarflow.")
+        raise Refusal(
+            f"This lab reads links of version {VERSION}; got version {version[:20]!r}. Open it with its own haarflow."
+        )
     words = {name for name, field in LabState.model_fields.items() if isinstance(field.default, str)}
     values = {}
     for name, text in given.items():
@@ -135,7 +139,7 @@ def _data(state: LabState) -> list[str]:
         ]
     if state.data == "upload":
         return [
-            f'sample = hf.load("data.npz")  # the file that the lab saves beside this script; its mark is {state.upload}',
+            f'sample = hf.load("data.npz")  # as the lab saves it beside this script; its mark is {state.upload}',
             f"data = hf.Sample(sample.xs, sample.ys, {state.batch or None})",
         ]
     drawn = f"np.random.default_rng({state.teacher_seed}).normal(size=({state.teacher_atoms}, unit.dim))"

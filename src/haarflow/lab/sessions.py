@@ -194,8 +194,12 @@ class Session:
             return await self.look(said.get("view"))
         if do == "take":
             form = said.get("form")
-            return await self._tell(do=do, form=form if isinstance(form, str) else "", number=_number(said, "number", 0, 1e9))
-        raise Refusal(f"A page says open, play, pause, step, seek, speed, turn, look, take or reset; got {str(do)[:20]!r}.")
+            return await self._tell(
+                do=do, form=form if isinstance(form, str) else "", number=_number(said, "number", 0, 1e9)
+            )
+        raise Refusal(
+            f"A page says open, play, pause, step, seek, speed, turn, look, take or reset; got {str(do)[:20]!r}."
+        )
 
     async def look(self, view: Any) -> None:
         """The look alone: checked with the rest of the state."""

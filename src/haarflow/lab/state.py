@@ -206,7 +206,9 @@ def cost_of(state: LabState, rows: int = 0) -> Cost:
     group = group_of(state.group).group
     d, order = group.dim, group.order
     c = d if state.outputs_move else state.outputs
-    p = {"Dense": c * d, "Perceptron": c + d + 1, "TwoLayer": 4 * (c + d + 1), "Quadratic": d, "Bump": c + d}[state.unit]
+    p = {"Dense": c * d, "Perceptron": c + d + 1, "TwoLayer": 4 * (c + d + 1), "Quadratic": d, "Bump": c + d}[
+        state.unit
+    ]
     if state.task != "learn":
         p = d
     batch = {"teacher": state.batch, "mixture": 24, "upload": state.batch or max(rows, 1)}[state.data]

@@ -43,6 +43,8 @@ def _refuse_bombs(content: bytes) -> None:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
     except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
-        raise Refusal("An .npz is a zip of arrays; got something else. Write np.savez(path, x=inputs, y=outputs).") from None
+        raise Refusal(
+            "An .npz is a zip of arrays; got something else. Write np.savez(path, x=inputs, y=outputs)."
+        ) from None
     if size > UNPACKED:
         raise Refusal(f"An .npz unpacks to {UNPACKED:,} bytes at most; got {size:,}. Write fewer rows.")

@@ -49,6 +49,7 @@ def watch(
     if dimensions > 3:
         raise Refusal(f"A picture has one, two or three dimensions; got {dimensions}. Write dimensions=2.")
     pieces = Pieces(field, scheme, cloud, key=key, dt=dt, probes=probes)
+    pieces.advance(0)  # compiled now, so that what does not fit is said here and not at the first click
     return _widget()(Watched(pieces, steps=steps, every=every, rep=rep, dimensions=dimensions))
 
 

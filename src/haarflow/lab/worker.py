@@ -222,7 +222,7 @@ class Simulation:
         self.next_at = max(self.next_at, now - 0.5) + 1 / self.speed
         if self.playing and now - self.heard > ALONE:
             return self.do_pause()
-        if len(self.run.rows) >= RECORDS or self.run.at >= max(self.run.state.steps, 1) and self.playing:
+        if len(self.run.rows) >= RECORDS or (self.run.at >= max(self.run.state.steps, 1) and self.playing):
             self.playing = False
             self.say(type="ended", head=self.run.at, full=len(self.run.rows) >= RECORDS)
             return self.status()
@@ -276,7 +276,7 @@ def main() -> None:
 
     from haarflow.runs.machine import COMPILED, LOWERED
 
-    def heard(event: str, seconds: float, **_: Any) -> None:
+    def heard(event: str, duration_secs: float, **_: Any) -> None:
         if event == LOWERED:
             simulation.tell_status("compiling")
         simulation.compiled += event == COMPILED

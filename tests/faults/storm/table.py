@@ -8,6 +8,7 @@ import entries_dynamics
 import entries_flow
 import entries_function_spaces
 import entries_games
+import entries_lab
 import entries_laws
 import entries_learning
 import entries_measures
@@ -33,6 +34,7 @@ ROOMS: dict[str, list[Entry]] = {
     "practice": entries_practice.ENTRIES,
     "laws": entries_laws.ENTRIES,
     "relu program": entries_relu_program.ENTRIES,
+    "lab": entries_lab.ENTRIES,
 }
 
 ENTRIES = [entry for entries in ROOMS.values() for entry in entries]

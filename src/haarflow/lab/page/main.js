@@ -18,6 +18,7 @@ const records = new RecordsView($("view-records"));
 let facts, controls, socket, film = null, playing = false, scrubbing = false, waiting = null, opened = null, head = 0, shown = 0, wants = {};
 const plain = new URLSearchParams(location.search).has("plain");
 const lab = { frames: 0, opened: 0, connections: 0, drawn: [], step: 0, head: 0, compiled: 0 };
+lab.replay = (frame) => drawFrame(frame);
 window.lab = lab; // what tests and curious people look at
 
 function redraw() { for (const pane of panes.values()) pane.draw(); curves.draw(); functions.draw(); }
@@ -47,6 +48,7 @@ function schedule() {
 }
 
 function drawFrame({ header, body }) {
+  lab.last = { header, body };
   const lanes = cloudsOf(header, body), names = lanes.map((lane) => lane.name).join();
   if (names !== [...panes.keys()].join()) layout(lanes);
   camera.see(header.reach);
