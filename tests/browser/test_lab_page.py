@@ -184,9 +184,7 @@ def test_own_data_are_uploaded_and_learnt(opened, tmp_path):
     page.until("lab.step === 2")
     (tmp_path / "bad.csv").write_text("a,b\n1,x\n")
     page.page.set_input_files("#upload", str(tmp_path / "bad.csv"))
-    page.until(
-        "[...document.querySelectorAll('.quiet')].some(e => e.textContent.includes('data') || e.textContent.includes('row'))"
-    )
+    page.until("[...document.querySelectorAll('.control .quiet')].some(e => !e.textContent.includes('60 rows'))")
 
 
 def test_the_teacher_is_drawn_by_mouse(opened):

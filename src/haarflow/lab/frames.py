@@ -50,7 +50,7 @@ class Axes:
         count, atoms = min(state.dimensions, p), _all_atoms(run.clouds)
         if state.axes == "coordinates":
             chosen = list(dict.fromkeys(i % p for i in (state.first, state.second, state.third)[:count]))
-            return cls(np.eye(p)[:, chosen], [f"coordinate {i + 1}" for i in chosen], fixed)
+            return cls(np.eye(p)[:, chosen], [_called(state, i, run.problem.unit) for i in chosen], fixed)
         if state.axes == "principal":
             matrix = principal(atoms, np.eye(p))[:, :count]
             return cls(matrix, [f"principal direction {i + 1}" for i in range(matrix.shape[1])], fixed)
@@ -61,6 +61,22 @@ class Axes:
         """Points of R^p along the axes, zeros where there are fewer than three."""
         shown = np.asarray(atoms, np.float32) @ self.matrix.astype(np.float32)
         return np.pad(shown, ((0, 0), (0, 3 - shown.shape[1])))
+
+
+def _called(state: Any, i: int, unit: Any) -> str:
+    """The name of a coordinate of the particles, by the letter that the unit's formula has."""
+    if unit is None or state.unit == "TwoLayer":
+        return f"coordinate {i + 1}"
+    c, d = unit.outputs, unit.inputs
+    outer = {"Perceptron": c, "Bump": c}.get(state.unit, 0)
+    if i < outer:
+        return f"output a{i + 1 if c > 1 else ''}"
+    if state.unit == "Dense":
+        return f"z[{i // d + 1}, {i % d + 1}]"
+    if state.unit == "Perceptron" and i == c + d:
+        return "bias b"
+    letter = "centre m" if state.unit == "Bump" else "direction w"
+    return f"{letter}{i - outer + 1 if d > 1 else ''}"
 
 
 def _all_atoms(clouds: dict[str, Any]) -> np.ndarray:
@@ -128,6 +144,7 @@ def scene(run: LabRun, axes: Axes) -> dict[str, Any]:
         "teacher": points,
         "matrix": axes.matrix.tolist(),
         "p": run.problem.action.dim,
+        "well": run.state.task == "well" and run.state.axes == "coordinates" and len(axes.names) == 2,
         "inputs": None if run.problem.unit is None else run.problem.unit.inputs,
     }
 

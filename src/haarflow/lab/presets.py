@@ -182,7 +182,7 @@ PRESETS = {
         "Langevin and its Gibbs law",
         "Particles in a potential with four wells, begun in one of them. Noise takes them to all wells, and their law "
         "to the Gibbs law exp(−V/temperature), which is invariant although the start was not.",
-        "The free energy falls and settles, and the distance to WI falls to that of a finite sample. EA's particles "
+        "The shade is the Gibbs law. The free energy falls and settles, and the distance to WI falls to that of a finite sample. EA's particles "
         "keep to the diagonal: they find two wells only. Turn the temperature down, and the passes close.",
         {
             "task": "well",

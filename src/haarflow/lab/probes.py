@@ -116,7 +116,8 @@ class Measures(eqx.Module):
         columns = {name: measured[..., i] for i, name in enumerate(sorted(self.parts))}
         logs, size = columns.pop("mean log density", None), columns.pop("moment", None)
         if logs is not None:
-            columns["energy"] = columns["risk"] if size is None else columns["risk"] + penalty / 2 * size
+            energy = columns.pop("risk") if size is None else columns["risk"] + penalty / 2 * size
+            columns["energy"] = energy
             columns["free energy"] = columns["energy"] + temperature * logs
         return columns
 

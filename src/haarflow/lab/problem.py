@@ -131,15 +131,11 @@ def start_of(state: LabState, p: int, action: Any, stream: int = 0) -> hf.Cloud:
 
 def stepper(state: LabState) -> Any:
     """The step inside of the noise."""
+    if state.optimiser in ("Euler", "Heun", "Extragradient"):
+        return getattr(hf, state.optimiser)()
     import optax
 
-    return {
-        "Euler": hf.Euler,
-        "Heun": hf.Heun,
-        "Extragradient": hf.Extragradient,
-        "momentum": lambda: hf.Optax(optax.sgd(1.0, momentum=0.9)),
-        "adam": lambda: hf.Optax(optax.adam(1.0)),
-    }[state.optimiser]()
+    return hf.Optax(optax.adam(1.0) if state.optimiser == "adam" else optax.sgd(1.0, momentum=0.9))
 
 
 def jumping(state: LabState, schemes: dict[str, Any], unit: Any) -> dict[str, Any]:

@@ -68,10 +68,11 @@ export class Pane {
     this.name = name;
     this.camera = camera;
     this.handlers = handlers;
+    this.under = element("canvas", { class: "under", "aria-hidden": "true" });
     this.points = element("canvas", { class: "points", "aria-hidden": "true" });
     this.over = element("canvas", { class: "over", tabindex: "0", role: "img", "aria-label": `cloud of ${name}` });
     this.title = element("figcaption", { text: name });
-    this.figure = element("figure", { class: "pane", dataset: { lane: name } }, this.title, element("div", { class: "stack" }, this.points, this.over));
+    this.figure = element("figure", { class: "pane", dataset: { lane: name } }, this.title, element("div", { class: "stack" }, this.under, this.points, this.over));
     this.gl = this.begin();
     this.frame = null;
     this.gestures();
@@ -145,6 +146,7 @@ export class Pane {
 
   draw() {
     if (!this.frame) return;
+    this.drawUnder();
     if (this.gl) this.drawPoints(); else this.drawFlat();
     this.drawOver();
   }
@@ -189,15 +191,27 @@ export class Pane {
     context.globalAlpha = 1;
   }
 
-  drawOver() {
-    const { ratio, width, height } = sized(this.over), context = this.over.getContext("2d"), { ink, muted, grid } = paint();
+  // What lies below the points: the grid, the axes, and a law to compare with. Drawn anew only where it has changed.
+  drawUnder() {
+    const { ratio, width, height } = sized(this.under), context = this.under.getContext("2d"), { muted, grid } = paint(), camera = this.camera;
+    const now = JSON.stringify([width, height, ratio, camera.span, camera.zoom, camera.dimensions === 3 && [camera.yaw, camera.pitch], camera.scene?.axes, camera.scene?.well && camera.numbers, muted]);
+    if (now === this.drawn) return;
+    this.drawn = now;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
     context.font = "10.5px system-ui, sans-serif";
+    if (!camera.scene) return;
+    if (camera.scene.well && camera.dimensions === 2) this.drawGibbs(context, width, height);
+    if (camera.dimensions === 2) this.drawTicks(context, width, height, camera.scene, muted, grid);
+    else this.drawFrame(context, width, height, camera.scene, muted);
+  }
+
+  drawOver() {
+    const { ratio, width, height } = sized(this.over), context = this.over.getContext("2d"), { ink } = paint();
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
     const scene = this.camera.scene;
     if (!scene) return;
-    if (this.camera.dimensions === 2) this.drawTicks(context, width, height, scene, muted, grid);
-    else this.drawFrame(context, width, height, scene, muted);
     this.drawFixed(context, width, height, scene, ink);
     context.strokeStyle = ink;
     context.lineWidth = 1.6;
@@ -207,6 +221,21 @@ export class Pane {
       context.moveTo(x - r, y - r); context.lineTo(x + r, y + r); context.moveTo(x - r, y + r); context.lineTo(x + r, y - r);
       context.stroke();
     }
+  }
+
+  // The Gibbs law exp(−τV/T) of the double well V = Σ(θ² − 1)²/4, darker where it is denser.
+  drawGibbs(context, width, height) {
+    const { temperature, penalty } = this.camera.numbers ?? {}, { muted } = paint(), cell = 8;
+    if (!(temperature > 0)) return;
+    context.fillStyle = muted;
+    for (let x = 0; x < width; x += cell) for (let y = 0; y < height; y += cell) {
+      const [a, b] = this.camera.unproject(x + cell / 2, y + cell / 2, width, height);
+      const density = Math.exp(-penalty * ((a * a - 1) ** 2 + (b * b - 1) ** 2) / 4 / temperature);
+      if (density < 0.02) continue;
+      context.globalAlpha = 0.4 * density;
+      context.fillRect(x, y, cell, cell);
+    }
+    context.globalAlpha = 1;
   }
 
   drawTicks(context, width, height, scene, muted, grid) {

@@ -98,7 +98,7 @@ function onBinary(message) {
 
 function onWords(said) {
   if (said.type === "opened") onOpened(said);
-  if (said.type === "turned") { controls.take(said.state); remember(said.link, said.state); lab.turned = said; head = said.head; note(said.compiled ? "compiled" : ""); }
+  if (said.type === "turned") { controls.take(said.state); camera.numbers = numbersOf(said.state); remember(said.link, said.state); lab.turned = said; head = said.head; note(said.compiled ? "compiled" : ""); }
   if (said.type === "status") onStatus(said);
   if (said.type === "refused") { banner(said.sentence, "bad"); lab.refused = said.sentence; }
   if (said.type === "worker") { banner(said.sentence, "bad"); lab.worker = (lab.worker ?? 0) + 1; }
@@ -123,6 +123,7 @@ function onOpened(said) {
   lab.opened += 1;
   controls.take(said.state);
   camera.scene = said.scene;
+  camera.numbers = numbersOf(said.state);
   camera.dimensions = Math.min(said.state.dimensions, said.scene.axes.length) === 3 ? 3 : 2;
   camera.span = [0, 0, 0];
   curves.log = said.state.log_curves;
@@ -133,6 +134,11 @@ function onOpened(said) {
   lesson(said.state.preset);
   if (fresh) note(said.compiled ? `compiled ${said.compiled} programs in ${said.seconds} s` : "");
   if (wants.play) { wants = {}; socket.say({ do: "play" }); }
+}
+
+// The numbers of now: those of the state, as they were turned on the way.
+function numbersOf(state) {
+  return Object.assign({ temperature: state.temperature, penalty: state.penalty }, ...(state.changes ?? []));
 }
 
 function lesson(name) {

@@ -13,7 +13,7 @@ export function picture(panes, curves, scale = 1.5) {
     context.fillStyle = colour(pane.name, i);
     context.font = "bold 13px system-ui, sans-serif";
     context.fillText(pane.name, i * wide + 10, 18);
-    for (const layer of [pane.over, pane.points]) context.drawImage(layer, i * wide + 4, 24, wide - 8, tall - 8);
+    for (const layer of [pane.under, pane.points, pane.over]) context.drawImage(layer, i * wide + 4, 24, wide - 8, tall - 8);
   });
   charts.forEach((name, i) => {
     const [x, y] = [(i % columns) * wide, tall + 30 + Math.floor(i / columns) * 150];
