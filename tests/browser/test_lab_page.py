@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -159,7 +158,7 @@ def test_pictures_and_films_are_saved(opened):
         with page.page.expect_download(timeout=60_000) as waiting:
             page.page.select_option("#save", form)
             if form == "webm":
-                time.sleep(3)
+                page.until("lab.filmed > 3000")
                 page.page.select_option("#save", form)
         content = Path(waiting.value.path()).read_bytes()
         assert content.startswith(head), form

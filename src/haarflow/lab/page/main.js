@@ -60,7 +60,6 @@ function drawFrame({ header, body }) {
   const now = performance.now();
   if (header.rows.length < 3 || now - (drawFrame.curvesAt ?? 0) > 120 || !playing) { curves.draw(); drawFrame.curvesAt = now; }
   clock();
-  film?.draw();
   Object.assign(lab, { frames: lab.frames + 1, step: shown, head, compiled: header.compiled });
   lab.drawn.push(performance.now());
   if (lab.drawn.length > 600) lab.drawn.shift();
@@ -200,7 +199,7 @@ function take(form) {
 function record(all) {
   if (film) return film.stop();
   if (!window.MediaRecorder) return banner("This browser records no films.", "bad");
-  film = new Film(all, curves, () => { lab.saved = { name: "lab.webm" }; film = null; banner(""); });
+  film = new Film(all, curves, () => { lab.saved = { name: "lab.webm" }; film = null; banner(""); }, (bytes) => { lab.filmed = (lab.filmed ?? 0) + bytes; });
   banner("Recording: choose “film, WebM” again to stop. It stops by itself after a minute.");
   const one = film;
   setTimeout(() => { if (film === one) film.stop(); }, 60000);

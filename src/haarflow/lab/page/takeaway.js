@@ -66,7 +66,7 @@ export function svg(panes, curves) {
 
 // A film of what is on the screen, until it is stopped.
 export class Film {
-  constructor(panes, curves, done) {
+  constructor(panes, curves, done, heard = () => {}) {
     const first = picture(panes, curves, 1);
     this.canvas = element("canvas", { width: first.width, height: first.height });
     this.context = this.canvas.getContext("2d");
@@ -75,8 +75,9 @@ export class Film {
     const kinds = ["video/webm;codecs=vp9", "video/webm;codecs=vp8", "video/webm"].filter((kind) => MediaRecorder.isTypeSupported(kind));
     this.parts = [];
     this.recorder = new MediaRecorder(this.canvas.captureStream(25), { mimeType: kinds[0] });
-    this.recorder.ondataavailable = (event) => this.parts.push(event.data);
-    this.recorder.onstop = () => { save("lab.webm", new Blob(this.parts, { type: "video/webm" })); done(); };
+    this.recorder.ondataavailable = (event) => { this.parts.push(event.data); heard(event.data.size); };
+    this.timer = setInterval(this.draw, 100); // a film has frames also while the run waits
+    this.recorder.onstop = () => { clearInterval(this.timer); save("lab.webm", new Blob(this.parts, { type: "video/webm" })); done(); };
     this.recorder.start(500);
   }
 
