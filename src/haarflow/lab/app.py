@@ -15,9 +15,10 @@ from starlette.websockets import WebSocket
 
 from haarflow.errors import Refusal
 from haarflow.lab import presets, uploads
+from haarflow.lab.crew import SESSIONS, Crew
 from haarflow.lab.guard import Guard
 from haarflow.lab.records import Records
-from haarflow.lab.sessions import SESSIONS, SOCKETS, Crew, Session
+from haarflow.lab.sessions import SOCKETS, Session
 from haarflow.lab.state import LabState, acting
 from haarflow.runs.style import PALETTE
 

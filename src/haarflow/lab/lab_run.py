@@ -92,7 +92,9 @@ class LabRun:
         return {lane: self._since + step for lane, step in self.pieces.stopped.items()}
 
     def nearest(self, step: int) -> int:
-        """The last step not after a given one whose cloud is kept."""
+        """The last step not after a given one whose cloud is kept: now, or an earlier one."""
+        if step >= self.at:
+            return self.at
         return max((kept for kept in self.kept if kept <= step), default=0)
 
     def turn(self, numbers: dict[str, float], step: int | None = None) -> None:
@@ -129,7 +131,7 @@ def columns_of(rows: list[Row]) -> dict[str, np.ndarray]:
 
 def arrays_of(run: LabRun, step: int | None = None) -> dict[str, np.ndarray]:
     """Atoms and weights of every lane (and player) at a step whose cloud is kept, or now."""
-    clouds = run.clouds if step is None else run.kept[step]
+    clouds = run.clouds if step in (None, run.at) else run.kept[step]
     found = {}
     for lane, cloud in clouds.items():
         for name, one in by_player(cloud).items():

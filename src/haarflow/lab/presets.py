@@ -15,6 +15,23 @@ POINTS = [
 ]
 PUBLISHED: dict[str, Any] = {"teacher_points": POINTS, "particles": 500, "dt": 0.1, "every": 5, "steps": 3000}
 
+ACTIVE: dict[str, Any] = {
+    "group": "Signs(2)",
+    "outputs_move": False,
+    "unit": "Perceptron",
+    "activation": "relu",
+    "deviation": 1.0,
+    "input_scale": 1.0,
+    "temperature": 0.0,
+    "penalty": 0.0,
+    "batch": 64,
+    "dt": 0.3,
+    "loss": "half-square",
+    "schemes": ["vanilla", "DA"],
+    "function": "f",
+    "teacher": "weak",
+}
+
 
 class Preset(NamedTuple):
     """A lesson: its title, its story, what to look for, the state, and the parts of the form that it hides."""
@@ -106,45 +123,14 @@ PRESETS = {
         "its own linearisation.",
         "The risk falls, and the clouds stand still. Compare with the lesson on active training: the same student "
         "with κ = 1.",
-        {
-            "group": "Signs(2)",
-            "outputs_move": False,
-            "unit": "Perceptron",
-            "activation": "relu",
-            "output_scale": 20.0,
-            "deviation": 1.0,
-            "input_scale": 1.0,
-            "temperature": 0.0,
-            "penalty": 0.0,
-            "batch": 64,
-            "dt": 0.3,
-            "loss": "half-square",
-            "schemes": ["vanilla", "DA"],
-            "function": "f",
-            "teacher": "weak",
-        },
+        {**ACTIVE, "output_scale": 20.0},
         ("symmetry",),
     ),
     "active": Preset(
         "Active training",
         "The mean-field scale κ = 1: particles move to features that the target is made of.",
         "The clouds move as far as they are wide, and the risk falls with them.",
-        {
-            "group": "Signs(2)",
-            "outputs_move": False,
-            "unit": "Perceptron",
-            "activation": "relu",
-            "deviation": 1.0,
-            "input_scale": 1.0,
-            "temperature": 0.0,
-            "penalty": 0.0,
-            "batch": 64,
-            "dt": 0.3,
-            "loss": "half-square",
-            "schemes": ["vanilla", "DA"],
-            "function": "f",
-            "teacher": "weak",
-        },
+        ACTIVE,
         ("symmetry",),
     ),
     "birth-death": Preset(
@@ -182,7 +168,8 @@ PRESETS = {
         "Langevin and its Gibbs law",
         "Particles in a potential with four wells, begun in one of them. Noise takes them to all wells, and their law "
         "to the Gibbs law exp(−V/temperature), which is invariant although the start was not.",
-        "The shade is the Gibbs law. The free energy falls and settles, and the distance to WI falls to that of a finite sample. EA's particles "
+        "The shade is the Gibbs law. The free energy falls and settles, and the distance to WI falls to that of a "
+        "finite sample. EA's particles "
         "keep to the diagonal: they find two wells only. Turn the temperature down, and the passes close.",
         {
             "task": "well",

@@ -7,124 +7,20 @@ costs nothing, and nothing is queued here.
 import asyncio
 import contextlib
 import json
-import os
-import sys
 import time
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from haarflow.errors import Refusal
+from haarflow.lab.crew import Crew, Worker
 from haarflow.lab.state import LabState, acting, cost_of, validated
 
-SESSIONS = 8  # pages with a worker at once
 SOCKETS = 64  # pages at once, with a worker or without
 LETTERS = 64_000  # of one message of a page
 IDLE = 1800.0  # seconds without a word after which a page is let go
 MEMORY = 6e9  # bytes that a worker may hold
-FORMS = {"play": (), "pause": (), "step": (), "reset": (), "ack": (), "list": ("number",)}
-
-
-class Worker:
-    """A process that simulates; what it says is read message by message."""
-
-    def __init__(self, process: asyncio.subprocess.Process, precision: str):
-        self.process, self.precision = process, precision
-
-    @classmethod
-    async def begin(cls, precision: str) -> "Worker":
-        """A new process, with one thread and below the server's priority."""
-        from haarflow.runs.machine import one_thread_each
-
-        environment = {**os.environ, **one_thread_each(), "HAARFLOW_LAB_PRECISION": precision}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "haarflow.lab.worker",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env=environment,
-        )
-        with contextlib.suppress(OSError, AttributeError):
-            os.setpriority(os.PRIO_PROCESS, process.pid, 10)
-        return cls(process, precision)
-
-    async def tell(self, **fields: Any) -> None:
-        """Words to the process."""
-        await self.send(b"J" + json.dumps(fields).encode())
-
-    async def send(self, body: bytes) -> None:
-        """A message to the process; one that has ended hears nothing, and its reader sees the end."""
-        assert self.process.stdin is not None
-        with contextlib.suppress(ConnectionError):
-            self.process.stdin.write(len(body).to_bytes(4, "little") + body)
-            await self.process.stdin.drain()
-
-    async def hear(self) -> bytes | None:
-        """The next message; None when the process has ended."""
-        assert self.process.stdout is not None
-        try:
-            size = int.from_bytes(await self.process.stdout.readexactly(4), "little")
-            return await self.process.stdout.readexactly(size)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            return None
-
-    def memory(self) -> float:
-        """Bytes it holds, where the system says."""
-        try:
-            with open(f"/proc/{self.process.pid}/statm") as file:
-                return float(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        except (OSError, ValueError, IndexError, AttributeError):
-            return 0.0
-
-    async def end(self) -> None:
-        """End the process and wait for it."""
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
-        await self.process.wait()
-
-
-class Crew:
-    """Workers for pages: as many as there are pages that simulate, and one that waits warm for the next."""
-
-    def __init__(self, most: int = SESSIONS, *, spare: bool = True):
-        self.most, self.keeps_spare = most, spare
-        self.busy: set[Worker] = set()
-        self.spare: asyncio.Task[Worker] | None = None
-        self.sessions: set[Session] = set()
-        self.data: dict[str, bytes] = {}
-        self.rows: dict[str, int] = {}
-
-    def prepare(self) -> None:
-        """Begin the one that waits."""
-        if self.keeps_spare and self.spare is None and len(self.busy) < self.most:
-            self.spare = asyncio.ensure_future(Worker.begin("float32"))
-
-    async def take(self, precision: str) -> Worker:
-        """A worker, or a sentence where there are too many pages."""
-        if len(self.busy) >= self.most:
-            raise Refusal(
-                f"The lab simulates for {self.most} pages at once, and so many are open. Close one of them first."
-            )
-        waiting, worker = self.spare, None
-        if waiting is not None and precision == "float32":
-            self.spare, worker = None, await waiting
-        worker = worker if worker and worker.process.returncode is None else await Worker.begin(precision)
-        self.busy.add(worker)
-        self.prepare()
-        return worker
-
-    async def drop(self, worker: Worker) -> None:
-        """End a worker."""
-        self.busy.discard(worker)
-        await worker.end()
-
-    async def close(self) -> None:
-        """End all."""
-        for worker in list(self.busy):
-            await self.drop(worker)
-        if self.spare is not None:
-            await (await self.spare).end()
+PLAIN = ("play", "pause", "step")  # what is handed on as it is
 
 
 class Session:
@@ -136,7 +32,6 @@ class Session:
         self.reader: asyncio.Task[None] | None = None
         self.state: LabState | None = None
         self.compiling = False
-        self.credits = 0
         self.restarts: list[float] = []
         self.sending = asyncio.Lock()
         self.known: set[str] = set()
@@ -174,15 +69,15 @@ class Session:
             return await self.open(await asyncio.to_thread(_state, said, self.crew))
         if do == "cost":
             state = await asyncio.to_thread(_state, said, self.crew)
-            return await self.say(type="cost", **cost_of(state, self.crew.rows.get(state.upload, 0)).model_dump())
+            cost = await asyncio.to_thread(cost_of, state, self.crew.rows.get(state.upload, 0))
+            return await self.say(type="cost", **cost.model_dump())
         if do == "ack":
-            self.credits = 0
             return await self._tell(do="credit")
         if self.worker is None or self.state is None:
             raise Refusal("There is no run yet. Choose a preset, or press reset.")
         if do == "reset":
             return await self.open(self.state.model_copy(update={"changes": ()}))
-        if do in FORMS:
+        if do in PLAIN:
             return await self._tell(do=do)
         if do == "seek":
             return await self._tell(do=do, step=_number(said, "step", 0, 1e9))

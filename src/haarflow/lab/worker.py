@@ -210,10 +210,6 @@ class Simulation:
             header = {"type": "file", "form": form, "name": name, "media": media, "number": number}
             self.send(b"B" + frames.message(header, content))
 
-    def do_list(self, number: int = 0) -> None:
-        """Nothing, quickly: an answer says that the worker listens."""
-        self.say(type="here", number=number)
-
     def advance(self) -> None:
         """To the next record, if there is one."""
         if self.run is None:
