@@ -51,6 +51,7 @@ from haarflow.dynamics.schemes import Langevin as Langevin
 from haarflow.dynamics.schemes import Optax as Optax
 from haarflow.dynamics.trajectories import Trajectory as Trajectory
 from haarflow.errors import Refusal as Refusal
+from haarflow.lab.widget import watch as watch
 from haarflow.learning.averaging import average_network as average_network
 from haarflow.learning.data import Sample as Sample
 from haarflow.learning.data import Stream as Stream

@@ -11,6 +11,7 @@ import entries_flow
 import entries_function_spaces
 import entries_games
 import entries_gans
+import entries_lab
 import entries_laws
 import entries_learning
 import entries_margins
@@ -41,6 +42,7 @@ ROOMS: dict[str, list[Entry]] = {
     "laws": entries_laws.ENTRIES,
     "relu program": entries_relu_program.ENTRIES,
     "margins": entries_margins.ENTRIES,
+    "lab": entries_lab.ENTRIES,
 }
 
 ENTRIES = [entry for entries in ROOMS.values() for entry in entries]
