@@ -3,14 +3,18 @@
 import inspect
 
 import entries_algebra
+import entries_check
 import entries_depth
 import entries_divergences
 import entries_dynamics
 import entries_flow
 import entries_function_spaces
 import entries_games
+import entries_gans
+import entries_lab
 import entries_laws
 import entries_learning
+import entries_margins
 import entries_measures
 import entries_models
 import entries_practice
@@ -32,9 +36,13 @@ ROOMS: dict[str, list[Entry]] = {
     "flow": entries_flow.ENTRIES,
     "dynamics": entries_dynamics.ENTRIES,
     "games": entries_games.ENTRIES,
+    "gans": entries_gans.ENTRIES,
     "practice": entries_practice.ENTRIES,
+    "check": entries_check.ENTRIES,
     "laws": entries_laws.ENTRIES,
     "relu program": entries_relu_program.ENTRIES,
+    "margins": entries_margins.ENTRIES,
+    "lab": entries_lab.ENTRIES,
 }
 
 ENTRIES = [entry for entries in ROOMS.values() for entry in entries]
@@ -46,8 +54,10 @@ RECORDS = {
     "Gibbs",
     "Optimum",
     "KernelFit",
+    "FittedGAN",
     "FeatureFit",
     "ReluOptimum",
+    "MaxMargin",
     "Bounds",
     "Divergence",
     "Estimate",
@@ -55,6 +65,8 @@ RECORDS = {
     "NikaidoIsoda",
     "Discovery",
     "Findings",
+    "SubgroupLattice",
+    "SymmetryCheck",
     "Sharing",
     "SignedPermutation",
     "Diverged",
