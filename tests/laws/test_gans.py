@@ -21,7 +21,7 @@ SPACE = TURNS + hf.trivial_rep(TURNS.group)
 POINTS = np.random.default_rng(0).normal(size=(20, 3)) + np.array([3.0, 3.0, 0.0])
 IMAGES = np.random.default_rng(1).uniform(size=(12, 8, 8))
 CLASSES = np.array(["seven", "one", "two"] * 4)
-SMALL = {"widths": (8, 4), "latent": 3, "batch": 6}
+SMALL = {"widths": (8, 4), "latent": 3, "batch": 6, "objective": "wasserstein", "rates": (1e-2, 1e-2)}
 
 
 @pytest.fixture(scope="module")
