@@ -97,8 +97,10 @@ def resized(images: Float[np.ndarray, "n s s"], pixels: int) -> Float[np.ndarray
 def turned_at_random(draw: np.random.Generator, images: np.ndarray, angles: str) -> np.ndarray:
     """Every image turned by a random quarter turn, exactly; or by any angle, by cubic splines."""
     if angles == "quarter":
-        places = draw.integers(4, size=len(images))
-        return positions(images)[places, np.arange(len(images))]
+        places, found = draw.integers(4, size=len(images)), np.empty_like(images)
+        for place in range(4):
+            found[places == place] = positions(images[places == place])[place]
+        return found
     from scipy.ndimage import rotate
 
     degrees = draw.uniform(0, 360, len(images))
