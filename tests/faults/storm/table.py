@@ -3,6 +3,7 @@
 import inspect
 
 import entries_algebra
+import entries_audit
 import entries_depth
 import entries_dynamics
 import entries_flow
@@ -35,6 +36,7 @@ ROOMS: dict[str, list[Entry]] = {
     "laws": entries_laws.ENTRIES,
     "relu program": entries_relu_program.ENTRIES,
     "margins": entries_margins.ENTRIES,
+    "audit": entries_audit.ENTRIES,
 }
 
 ENTRIES = [entry for entries in ROOMS.values() for entry in entries]
@@ -49,6 +51,7 @@ RECORDS = {
     "FeatureFit",
     "ReluOptimum",
     "MaxMargin",
+    "EquivarianceError",
     "Bounds",
     "NikaidoIsoda",
     "Discovery",
