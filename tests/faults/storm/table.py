@@ -3,6 +3,7 @@
 import inspect
 
 import entries_algebra
+import entries_audit
 import entries_check
 import entries_depth
 import entries_divergences
@@ -42,6 +43,7 @@ ROOMS: dict[str, list[Entry]] = {
     "laws": entries_laws.ENTRIES,
     "relu program": entries_relu_program.ENTRIES,
     "margins": entries_margins.ENTRIES,
+    "audit": entries_audit.ENTRIES,
     "lab": entries_lab.ENTRIES,
 }
 
@@ -58,6 +60,7 @@ RECORDS = {
     "FeatureFit",
     "ReluOptimum",
     "MaxMargin",
+    "EquivarianceError",
     "Bounds",
     "Divergence",
     "Estimate",
