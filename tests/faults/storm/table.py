@@ -54,6 +54,7 @@ RECORDS = {
     "Findings",
     "SubgroupLattice",
     "SymmetryCheck",
+    "SymmetrySearch",
     "Sharing",
     "SignedPermutation",
     "Diverged",
