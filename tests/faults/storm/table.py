@@ -70,6 +70,7 @@ RECORDS = {
     "Findings",
     "SubgroupLattice",
     "SymmetryCheck",
+    "SymmetrySearch",
     "Sharing",
     "SignedPermutation",
     "Diverged",
