@@ -48,10 +48,10 @@ class DecideReal(Experiment):
     Symmetries in overparametrized neural networks: a mean-field view (arXiv 2405.19995), for the candidates.
 
     The model is kernel ridge regression with a Gaussian kernel, on the handwritten digits and the diabetes table of
-    scikit-learn, and on sets of four points of the plane. Turned digits are moved by a random quarter turn each, so
+    scikit-learn, and on sets of three points of the plane. Turned digits are moved by a random quarter turn each, so
     that their law is invariant; the label is the digit, or, where the symmetry is false, the turn itself. The identity
     moves nothing, so that all candidates are one. Columns of the diabetes table mean different things, and permuting
-    four of them breaks what there is to learn. The label of a set is the mean distance of its points, with noise. At
+    three of them breaks what there is to learn. The label of a set is the mean distance of its points, with noise. At
     60 rows the label is a smooth function of the digits that no flip changes, with noise of twice its size. With
     `mnist`, a folder of its idx files, MNIST is turned as the digits are.
     """
@@ -133,13 +133,13 @@ class DecideReal(Experiment):
 
         x, y = load_diabetes(return_X_y=True)
         kept = draw.permutation(len(x))[: self.rows]
-        return 20 * x[kept], y[kept], _columns_permuted(10, (2, 3, 7, 8)), 0.1
+        return 20 * x[kept], y[kept], _columns_permuted(10, (2, 3, 8)), 0.1
 
     def sets(self, draw, _):
-        points = draw.normal(size=(self.rows, 4, 2))
+        points = draw.normal(size=(self.rows, 3, 2))
         gaps = np.linalg.norm(points[:, :, None] - points[:, None], axis=-1).mean((1, 2))
         y = (gaps - gaps.mean()) / gaps.std() + 0.3 * draw.normal(size=self.rows)
-        return points.reshape(self.rows, -1), y, point_set(Symmetric(4), 2), 0.1
+        return points.reshape(self.rows, -1), y, point_set(Symmetric(3), 2), 0.1
 
     def few_digits(self, draw, _):
         images, _ = _digits(draw, self.few)
@@ -201,7 +201,7 @@ def _kind(recommended: str | None) -> str:
 
 
 def _kernel(ridge: float, *, classes: bool) -> Any:
-    from haarflow.estimators import InvariantKernelClassifier, InvariantKernelRidge
+    from haarflow.practice.kernel_estimators import InvariantKernelClassifier, InvariantKernelRidge
 
     return InvariantKernelClassifier(ridge=ridge) if classes else InvariantKernelRidge(ridge=ridge)
 

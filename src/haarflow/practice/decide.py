@@ -160,7 +160,9 @@ def _refuse_few(rows, y, classes, folds: int) -> None:
             "or give more rows."
         )
     if classes is not None and len(classes) < 2:
-        raise Refusal(f"decide tells two classes or more apart; got one class, {classes[0]!r}. Give rows of others.")
+        raise Refusal(
+            f"decide tells two classes or more apart; got one class, {str(classes[0])!r}. Give rows of others."
+        )
     if classes is None and np.ptp(y, axis=0).max() == 0:
         raise Refusal(f"decide learns labels that differ; got the constant {y.ravel()[0]:g}. Give labels that vary.")
 

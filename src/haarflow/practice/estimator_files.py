@@ -56,7 +56,9 @@ def _packed(thing: Any) -> list:
         return ["objects", list(thing.shape), [_packed(one) for one in thing.ravel().tolist()]]
     if isinstance(thing, Tree):
         _, shape, state = thing.__reduce__()  # pyright: ignore[reportGeneralTypeIssues]
-        return ["tree", _packed(tuple(shape)), _packed(state)]
+        nodes = state["nodes"]  # whose bytes between the fields mean nothing
+        fields = {name: np.ascontiguousarray(nodes[name]) for name in nodes.dtype.names}
+        return ["tree", _packed(tuple(shape)), _packed({**state, "nodes": fields})]
     if isinstance(thing, BaseEstimator):
         return ["estimator", f"{type(thing).__module__}:{type(thing).__qualname__}", _packed(vars(thing))]
     try:
@@ -84,16 +86,24 @@ def _unpacked(content: list) -> Any:
         found[:] = [_unpacked(one) for one in rest[1]]
         return found.reshape(rest[0])
     if kind == "tree":
-        from sklearn.tree._tree import Tree
-
-        tree = Tree(*_unpacked(rest[0]))
-        tree.__setstate__(_unpacked(rest[1]))
-        return tree
+        return _tree(_unpacked(rest[0]), _unpacked(rest[1]))
     if kind == "estimator":
         found: Any = object.__new__(_class(rest[0]))
         found.__dict__.update(_unpacked(rest[1]))
         return found
     return rest[0]
+
+
+def _tree(shape: tuple, state: dict[str, Any]) -> Any:
+    """A tree of scikit-learn with its nodes."""
+    from sklearn.tree._tree import NODE_DTYPE, Tree
+
+    nodes = np.zeros(len(next(iter(state["nodes"].values()))), NODE_DTYPE)
+    for name, column in state["nodes"].items():
+        nodes[name] = column
+    found = Tree(*shape)
+    found.__setstate__({**state, "nodes": nodes})
+    return found
 
 
 def _class(name: str) -> type:

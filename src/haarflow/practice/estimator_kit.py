@@ -6,7 +6,7 @@ imports them but the topic `haarflow.estimators`, on demand.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from haarflow.doors import a
 from haarflow.errors import Refusal
 from haarflow.practice.acting_on import Acting, acting_on
 from haarflow.practice.estimator_files import read_estimator, write_estimator
@@ -33,9 +34,14 @@ class Estimator(BaseEstimator):
         write_estimator(path, self)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path) -> Any:
         """The estimator that `save` wrote; nothing in the file is ever run."""
         return read_estimator(path, cls)
+
+    @property
+    def _owner(self) -> str:
+        """What it is called in a sentence."""
+        return a(type(self).__name__)
 
     @property
     def _names(self) -> list[str] | None:
@@ -44,8 +50,7 @@ class Estimator(BaseEstimator):
         return None if found is None else [str(name) for name in found]
 
     def _acting(self, c: int) -> Acting:
-        owner = f"A {type(self).__name__}"
-        return acting_on(owner, getattr(self, "group", None), self.n_features_in_, c, columns=self._names)  # pyright: ignore
+        return acting_on(self._owner, getattr(self, "group", None), self.n_features_in_, c, columns=self._names)  # pyright: ignore
 
 
 def table(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool, **options: Any) -> Any:
@@ -62,8 +67,8 @@ def sklearns(estimator: BaseEstimator, function: Callable, *args: Any, **kwargs:
         raise
     except (ValueError, TypeError) as error:
         kind = WrongType if isinstance(error, TypeError) else Refusal
-        name = type(estimator).__name__
-        raise kind(f"A {name} learns from a table of numbers, a row for each example: {_short(str(error))}") from error
+        owner = a(type(estimator).__name__)
+        raise kind(f"{owner} learns from a table of numbers, a row for each example: {_short(str(error))}") from error
 
 
 def _short(text: str) -> str:
@@ -81,7 +86,7 @@ def choice(owner: str, value: Any, choices: tuple) -> Any:
     return value
 
 
-def real(owner: str, value: Any, *, above: float | None = None, least: float | None = None, below: float = np.inf):
+def real(owner: str, value: Any, *, above: Any = None, least: Any = None, below: Any = np.inf):
     """A finite number within bounds, or a sentence."""
     fine = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_) and np.isfinite(value)
     if not fine or (above is not None and value <= above) or (least is not None and value < least) or value >= below:

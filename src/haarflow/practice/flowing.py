@@ -1,8 +1,9 @@
 """What estimators that flow share: particles that learn by Adam from a table, and the network that predicts."""
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -68,7 +69,7 @@ class Flowing(Estimator):
         def _start(self, key: Any) -> Cloud: ...
 
     def _refuse_wrong_settings(self) -> None:
-        owner = f"A {type(self).__name__}'s"
+        owner = f"{self._owner}'s"
         for name in ("particles", "batch", "epochs", "patience"):
             counted(f"{owner} {name}", getattr(self, name))
         real(f"{owner} learning_rate", self.learning_rate, above=0)
@@ -116,7 +117,7 @@ class Flowing(Estimator):
             path = flow(field, Optax(optax.adam(1.0)), single, key=key, probes=probes, **options)
             if path.stopped:
                 raise Refusal(
-                    f"A {type(self).__name__} learns at a rate at which numbers stay finite; got "
+                    f"{self._owner} learns at a rate at which numbers stay finite; got "
                     f"learning_rate={self.learning_rate:g}. Write a smaller one, or a bounded activation."
                 )
             self.epochs_, found = epochs, path.cloud
@@ -138,7 +139,7 @@ class Flowing(Estimator):
         return self.unit_.action(self.acting_.on_x, self.acting_.on_y)
 
     def _elements(self, seed: int):
-        owner = f"A {type(self).__name__}'s draws"
+        owner = f"{self._owner}'s draws"
         return self.acting_.elements(seed, self.draws, owner=owner) if self.symmetry == "average" else None
 
     def _rows(self, X: Any) -> Any:
@@ -156,6 +157,7 @@ class Flowing(Estimator):
             return np.asarray(_predicted(unit, cloud, jnp.asarray(X)))
 
 
+@eqx.filter_jit
 def _predicted(unit: Unit, cloud: Cloud, xs):
     return blocks.weighted_sum(unit, cloud.weights, cloud.atoms, xs)
 
@@ -165,15 +167,15 @@ class Regressing(RegressorMixin, Flowing):
 
     _loss = "half-square"
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any) -> Any:
         """Train on rows X (b, d) and labels y (b,) or (b, c); returns itself."""
         return self._fitted(X, y, fresh=not (self.warm_start and hasattr(self, "cloud_")), epochs=self.epochs)
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any) -> Any:
         """One pass over these rows, from the particles that are there; Adam begins with fresh moments."""
         return self._fitted(X, y, fresh=not hasattr(self, "cloud_"), epochs=1)
 
-    def _fitted(self, X, y, *, fresh: bool, epochs: int) -> Self:
+    def _fitted(self, X, y, *, fresh: bool, epochs: int) -> Any:
         self._refuse_wrong_settings()
         X, y = table(self, self._rows(X), y, reset=fresh, multi_output=True, y_numeric=True)
         y = np.asarray(y, float)
@@ -187,7 +189,7 @@ class Regressing(RegressorMixin, Flowing):
             self.size_ = size if size > 0 else 1.0
         elif targets.shape[1] != len(self.middle_):
             raise Refusal(
-                f"A {type(self).__name__} goes on with labels as those before, {len(self.middle_)} for each row; got "
+                f"{self._owner} goes on with labels as those before, {len(self.middle_)} for each row; got "
                 f"{targets.shape[1]}. Write a new one."
             )
         self._learn(X, (targets - self.middle_) / self.size_, fresh=fresh, epochs=epochs)
@@ -211,16 +213,16 @@ class Classifying(ClassifierMixin, Flowing):
 
     _loss = "cross-entropy"
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any) -> Any:
         """Train on rows X (b, d) and labels y (b,), two classes or more; returns itself."""
         again = self.warm_start and hasattr(self, "cloud_")
         return self._fitted(X, y, None, fresh=not again, epochs=self.epochs)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
         """One pass over these rows, from the particles that are there; the first call names all `classes`."""
         return self._fitted(X, y, classes, fresh=not hasattr(self, "cloud_"), epochs=1)
 
-    def _fitted(self, X, y, classes, *, fresh: bool, epochs: int) -> Self:
+    def _fitted(self, X, y, classes, *, fresh: bool, epochs: int) -> Any:
         self._refuse_wrong_settings()
         X, y = table(self, self._rows(X), y, reset=fresh)
         y = sklearns(self, column_or_1d, y, warn=True)
@@ -229,13 +231,13 @@ class Classifying(ClassifierMixin, Flowing):
             self.classes_ = np.unique(y if classes is None else classes)
         if len(self.classes_) < 2:
             raise Refusal(
-                f"A {type(self).__name__} tells two classes or more apart; got one class, {self.classes_[0]!r}. Write "
+                f"{self._owner} tells two classes or more apart; got one class, {str(self.classes_[0])!r}. Write "
                 "labels with at least two classes."
             )
         strangers = np.setdiff1d(y, self.classes_)
         if len(strangers):
             raise Refusal(
-                f"A {type(self).__name__} goes on with the classes that it knows; got the class {strangers[0]!r}. Name "
+                f"{self._owner} goes on with the classes that it knows; got the class {str(strangers[0])!r}. Name "
                 "all classes in the first partial_fit, or write a new one."
             )
         self._learn(X, indicators(self.classes_, y), fresh=fresh, epochs=epochs)

@@ -35,7 +35,7 @@ class InvariantKernel(Estimator):
         self.random_state = random_state
 
     def _solved(self, X, targets: Float[np.ndarray, "b c"]) -> None:
-        owner = f"A {type(self).__name__}'s"
+        owner = f"{self._owner}'s"
         choice(f"{owner} kernel", self.kernel, KERNELS)
         real(f"{owner} ridge", self.ridge, above=0)
         choice(f"{owner} method", self.method, ("auto", "cholesky", "conjugate gradients"))
@@ -150,8 +150,8 @@ class InvariantKernelClassifier(ClassifierMixin, InvariantKernel):
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise Refusal(
-                f"An InvariantKernelClassifier tells two classes or more apart; got one class, {self.classes_[0]!r}. "
-                "Write labels with at least two classes."
+                f"An InvariantKernelClassifier tells two classes or more apart; got one class, "
+                f"{str(self.classes_[0])!r}. Write labels with at least two classes."
             )
         shares = indicators(self.classes_, y)
         self.middle_ = shares.mean(axis=0)

@@ -58,7 +58,7 @@ class MeanField(Flowing):
 
     def _unit(self, d: int, c: int) -> Unit:
         """The unit by name, by a function of the numbers of inputs and outputs, or itself."""
-        owner = f"A {type(self).__name__}'s unit"
+        owner = f"{self._owner}'s unit"
         if isinstance(self.unit, Unit):
             found: Any = self.unit
         elif isinstance(self.unit, str):

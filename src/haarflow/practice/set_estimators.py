@@ -50,9 +50,9 @@ class SetNetwork(Flowing):
 
     def _refuse_wrong_settings(self) -> None:
         super()._refuse_wrong_settings()
-        counted(f"A {type(self).__name__}'s columns", self.columns)
-        counted(f"A {type(self).__name__}'s hidden", self.hidden)
-        flag(f"A {type(self).__name__}'s masses", self.masses)
+        counted(f"{self._owner}'s columns", self.columns)
+        counted(f"{self._owner}'s hidden", self.hidden)
+        flag(f"{self._owner}'s masses", self.masses)
 
     def _rows(self, X):
         """A table as it is; of a list of sets of different sizes, arrays (m, q), rows with masses."""
