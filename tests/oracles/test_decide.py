@@ -53,7 +53,8 @@ def test_the_interval_covers_where_folds_overlap():
 
 
 def test_a_symmetry_that_holds_is_used_and_one_that_does_not_is_left_alone():
-    held = hf.decide(X, RING, TURNS, **FAST)
+    many = np.random.default_rng(4).normal(size=(800, 2))
+    held = hf.decide(many, np.cos(3 * np.hypot(*many.T)), TURNS, **FAST)
     assert held.recommended in ("average at prediction", "augment and average", "build in", "augment")
     assert "plain" not in held.eligible
     assert held.interval(held.recommended, "plain").high < 0

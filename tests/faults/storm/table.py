@@ -6,6 +6,7 @@ import entries_algebra
 import entries_check
 import entries_depth
 import entries_dynamics
+import entries_estimators
 import entries_flow
 import entries_function_spaces
 import entries_games
@@ -32,6 +33,7 @@ ROOMS: dict[str, list[Entry]] = {
     "dynamics": entries_dynamics.ENTRIES,
     "games": entries_games.ENTRIES,
     "practice": entries_practice.ENTRIES,
+    "estimators": entries_estimators.ENTRIES,
     "check": entries_check.ENTRIES,
     "laws": entries_laws.ENTRIES,
     "relu program": entries_relu_program.ENTRIES,
@@ -50,6 +52,7 @@ RECORDS = {
     "ReluOptimum",
     "Bounds",
     "NikaidoIsoda",
+    "Decision",
     "Discovery",
     "Findings",
     "Sharing",
