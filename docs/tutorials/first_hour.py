@@ -5,7 +5,7 @@ the unit averaged over the cloud; a risk scores it; its derivative is a field; a
 group acts. Here is each noun once, and the theorem that holds them together.
 """
 
-# %% A cloud is a law with finitely many atoms, a unit is phi(x, theta), and the network is the mean of phi over the law.
+# %% A cloud is a law with finitely many atoms, a unit is phi(x, theta), and the network is its mean over the law.
 import jax
 import numpy as np
 
@@ -19,8 +19,8 @@ x = draw.normal(size=(200, 2))
 y = np.cos(2 * np.hypot(*x.T))  # what no rotation of the plane changes
 print("network:", hf.network(unit, cloud, x).shape)
 
-# %% The risk is a functional of the law. Its first variation has a gradient at each particle: that is the velocity of the
-# Wasserstein flow, and SGD is its Euler scheme.
+# %% The risk is a functional of the law. Its first variation has a gradient at each particle: that is the velocity of
+# the Wasserstein flow, and SGD is its Euler scheme.
 risk = hf.Risk(unit, hf.Sample(x, y))
 path = hf.flow(hf.Descend(risk), hf.Euler(), cloud, key=0, dt=0.5, steps=200, probes={"risk": risk}, every=50)
 print("risk falls:", np.all(np.diff(path.probes["risk"]) < 0))
@@ -46,10 +46,10 @@ paths = hf.flow({"DA": hf.Descend(da), "FA": hf.Descend(fa)}, hf.Euler(), start,
 gap = abs(paths["DA"].cloud.atoms - paths["FA"].cloud.atoms).max()
 print("DA and FA stay together:", float(gap) < 1e-12)
 
-# %% Restricting the particles to the fixed space (EA) is the third place, and here it is fatal: the fixed space has w = 0,
-# so that the network is a constant. Proposition 4: building in can lose where the fixed space is small.
+# %% Restricting the particles to the fixed space (EA) is the third place, and here it is fatal: the fixed space has
+# w = 0, so that the network is a constant. Proposition 4: building in can lose where the fixed space is small.
 ea = hf.flow(hf.restrict(hf.Descend(risk), action), hf.Euler(), cloud, key=0, dt=0.5, steps=200)
 print("restricted network is constant:", float(np.ptp(hf.network(unit, ea.cloud, x))) < 1e-12)
 
-# %% Where to go from here: docs/choose.md for which way to use, docs/maths.md for symbol → name, `haarflow list` for the
-# claims of the papers, each of which is one file that you can run.
+# %% Where to go from here: docs/choose.md for which way to use, docs/maths.md for symbol → name, `haarflow list` for
+# the claims of the papers, each of which is one file that you can run.

@@ -156,7 +156,7 @@ class Decision(Answer):
                 markerfacecolor=paint if chosen else "white",
             )
         axis.set_yticks(range(len(self.names)), self.names)
-        axis.invert_yaxis()
+        axis.set_ylim(len(self.names) - 0.5, -0.5)
         axis.set_xlabel(self.loss)
         return axis
 
