@@ -1,4 +1,4 @@
-"""The command line: list, settings, run, reproduce, sweep, report, show, laws, launch, lab."""
+"""The command line: list, settings, run, reproduce, sweep, report, show, export, check, discover, laws, launch, lab."""
 
 import json
 import os
@@ -22,6 +22,8 @@ Where to start:
   haarflow reproduce --tour  the headline claims in a few minutes, and a report in results/report.html
   haarflow run NAME          one experiment, which of its claims hold, and its report
   haarflow settings NAME     what can be changed in an experiment, and what it costs
+  haarflow check DATA --group "flips of 8x8 images"      whether your data have a symmetry
+  haarflow discover DATA     which weights your data tie, and the symmetry behind it
   haarflow laws FILE         whether the groups, units, schemes, … of a file of your own keep the laws
   haarflow lab               four schemes side by side, live in a browser
   haarflow --help            every command; `haarflow run --help` has the options of one
@@ -283,6 +285,71 @@ def show(record: Annotated[Path, typer.Argument(help="The folder of a record, or
     from haarflow.runs import ledger, terminal
 
     terminal.print_record(ledger.read(record))
+
+
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(help="A folder of records.")],
+    form: Annotated[str, typer.Option("--format", help="csv, json, or npz for the arrays.")] = "csv",
+    out: Annotated[Path | None, typer.Option("--out", help="The file; without one, standard output.")] = None,
+) -> None:
+    """Write finished records as a table or as arrays.
+
+    A row for each record: its settings, its numbers, whether its claims hold. In Python: haarflow.records(folder).
+    """
+    from haarflow.runs.exports import export as write
+
+    found = write(folder, form, out)
+    typer.echo(found if isinstance(found, str) else f"Written: {found}", nl=not isinstance(found, str))
+
+
+DataFile = Annotated[Path, typer.Argument(help=".csv, .parquet, .npz, .npy, idx files, or a folder of images.")]
+Target = Annotated[str | None, typer.Option("--target", help="The column to predict, by name or number; the last.")]
+Picture = Annotated[Path, typer.Option("--out", help="The picture; the answer as JSON is written beside it.")]
+
+
+@app.command()
+def check(
+    data: DataFile,
+    group: Annotated[str, typer.Option("--group", help='In words: "flips of 8x8 images"; or a .toml file.')],
+    target: Target = None,
+    moves: Annotated[str | None, typer.Option("--outputs", help="How the group moves the outputs, in words.")] = None,
+    subgroups: Annotated[bool, typer.Option("--subgroups", help="Test every subgroup, too.")] = False,
+    tolerance: Annotated[float, typer.Option("--tolerance", help="The cost, as a share of the variance.")] = 0.01,
+    folds: Annotated[int, typer.Option("--folds", help="Parts that are left out in turn.")] = 5,
+    kind: Annotated[str, typer.Option("--kind", help="The target: numbers, classes, or auto.")] = "auto",
+    seed: Seed = 0,
+    out: Picture = Path("check.png"),
+    as_json: Json = False,
+) -> None:
+    """Ask whether data have a symmetry.
+
+    Exact tests of the law of the inputs and of all, a score test of the function, and what building it in costs.
+    """
+    from haarflow.errors import one_of
+    from haarflow.runs import machine, questions
+
+    machine.prepare()
+    one_of("--kind", kind, ("auto", "numbers", "classes"))
+    options = {"kind": kind, "subgroups": subgroups, "tolerance": tolerance, "folds": folds}
+    found = questions.check(data, group, target=target, moves=moves, seed=seed, **options)
+    _say(found, [found, *([found.lattice] if found.lattice else [])], out, as_json, f"Made with {found.method}.")
+
+
+def _say(found: Any, pictures: list[Any], out: Path, as_json: bool, *more: str) -> None:
+    """Print an answer, as text or JSON, and write its picture and its JSON."""
+    from haarflow.files import write_whole
+    from haarflow.runs import questions
+
+    place = questions.picture(pictures, out)
+    text = questions.as_json(found, picture=str(place))
+    write_whole(place.with_suffix(".json"), text.encode())
+    if as_json:
+        typer.echo(text)
+        return
+    for answer in pictures:
+        typer.echo("\n".join(["", *questions.lines(answer)]))
+    typer.echo("\n".join(["", str(found), *more, f"Picture: {place}"]))
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -12,6 +12,7 @@ from haarflow.algebra.reps import TrivialRep
 from haarflow.dynamics.fields import Descend, Tangent
 from haarflow.dynamics.players import map_clouds
 from haarflow.learning.functionals import Variation
+from haarflow.members import members
 from haarflow.practice.laws import book, cases, check_laws, findings
 
 KINDS = [kind for kind in book() if kind is not Finite]  # whose laws are asked of the groups that are finite
@@ -419,6 +420,11 @@ UNBROKEN = {  # laws of what the base class decides, or that another law stands 
 LAWS = {law.name: law for laws in book().values() for law in laws if law.kind.__name__ != "Experiment"}
 
 
+def test_members_of_every_room_are_found():
+    rooms = {type(one).__module__.split(".")[1] for one in members(hf.extend.Field)}
+    assert rooms >= {"dynamics", "practice"}
+
+
 def test_every_law_has_a_fault():
     assert set(FAULTS) | UNBROKEN == set(LAWS)
 
@@ -443,3 +449,42 @@ def test_findings_are_read_by_people_and_by_pandas():
     assert check_laws(Descend.examples()[0]).holds
     with pytest.raises(hf.Refusal, match=r"check_laws takes a member of a kind that has laws \(Group, .*; got 'x'"):
         check_laws("x")
+
+
+UNIT, SWAP = hf.Dense(2, 2), hf.natural_rep(hf.Cyclic(2))
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ((UNIT,), r"check_laws takes \(unit, on_x, on_y\) for the class Dense; got a tuple of 1.* Write Dense itself"),
+        (UNIT, r"check_laws takes \(unit, on_x, on_y\) for the class Dense; got .*Dense"),
+        ((UNIT, SWAP), r"takes \(unit, on_x, on_y\) for the class Dense; got a tuple of 2"),
+        ((UNIT, SWAP, SWAP, SWAP), r"takes \(unit, on_x, on_y\) for the class Dense; got a tuple of 4"),
+        ((UNIT, 3, SWAP), r"check_laws's on_x is a Rep; got 3"),
+        ((UNIT, SWAP, hf.natural_rep(hf.Cyclic(3))), r"one group"),
+        ((UNIT, SWAP + SWAP, SWAP), r"needs representations of those sizes; got on_x of size 4"),
+        ((hf.losses.Huber(),), r"takes \(loss, ys\) for the class Huber; got a tuple of 1"),
+        ((hf.losses.Huber(), "y"), r"check_laws's ys"),
+        ((hf.losses.Huber(), np.ones(3)), r"check_laws's ys has the shape \(m, c\); got the shape \(3,\)"),
+        ((hf.Penalty(0.5), 3), r"check_laws's cloud is a Cloud; got 3"),
+        ((hf.Heun(), 3), r"check_laws takes a member alone for the class Heun; got a tuple of 2"),
+        ((hf.Cyclic(2), 3), r"check_laws takes a member alone for the class Cyclic; got a tuple of 2"),
+        ((), r"check_laws takes a member of a kind that has laws .*; got"),
+    ],
+)
+def test_what_is_no_example_is_refused_at_the_door(given, sentence):
+    with pytest.raises(hf.Refusal, match=sentence):
+        check_laws(given)
+
+
+def test_an_example_of_the_wrong_form_is_a_finding_in_a_sentence():
+    class Unfinished(Kink):
+        @classmethod
+        def examples(cls):
+            return [(cls("nothing"),), 3]
+
+    first, second = findings(Unfinished)
+    assert first.told.startswith("examples() takes (unit, on_x, on_y) for the class Unfinished; got a tuple of 1")
+    assert second.told.startswith("examples() takes a member of a kind that has laws")
+    assert not first.holds

@@ -3,7 +3,9 @@
 import inspect
 
 import entries_algebra
+import entries_check
 import entries_depth
+import entries_divergences
 import entries_dynamics
 import entries_flow
 import entries_function_spaces
@@ -11,6 +13,7 @@ import entries_games
 import entries_lab
 import entries_laws
 import entries_learning
+import entries_margins
 import entries_measures
 import entries_models
 import entries_practice
@@ -23,6 +26,7 @@ from haarflow.contents import public
 ROOMS: dict[str, list[Entry]] = {
     "algebra": entries_algebra.ENTRIES,
     "measures": entries_measures.ENTRIES,
+    "divergences": entries_divergences.ENTRIES,
     "models": entries_models.ENTRIES,
     "depth": entries_depth.ENTRIES,
     "function spaces": entries_function_spaces.ENTRIES,
@@ -32,9 +36,11 @@ ROOMS: dict[str, list[Entry]] = {
     "dynamics": entries_dynamics.ENTRIES,
     "games": entries_games.ENTRIES,
     "practice": entries_practice.ENTRIES,
+    "check": entries_check.ENTRIES,
     "laws": entries_laws.ENTRIES,
     "relu program": entries_relu_program.ENTRIES,
     "lab": entries_lab.ENTRIES,
+    "margins": entries_margins.ENTRIES,
 }
 
 ENTRIES = [entry for entries in ROOMS.values() for entry in entries]
@@ -48,10 +54,16 @@ RECORDS = {
     "KernelFit",
     "FeatureFit",
     "ReluOptimum",
+    "MaxMargin",
     "Bounds",
+    "Divergence",
+    "Estimate",
+    "NeuralDivergence",
     "NikaidoIsoda",
     "Discovery",
     "Findings",
+    "SubgroupLattice",
+    "SymmetryCheck",
     "Sharing",
     "SignedPermutation",
     "Diverged",
