@@ -13,6 +13,7 @@ from haarflow.dynamics.fields import Descend, Tangent
 from haarflow.dynamics.players import map_clouds
 from haarflow.learning.functionals import Variation
 from haarflow.members import members
+from haarflow.models.adversaries import VectorDiscriminator, VectorGenerator
 from haarflow.practice.laws import book, cases, check_laws, findings
 
 KINDS = [kind for kind in book() if kind is not Finite]  # whose laws are asked of the groups that are finite
@@ -365,8 +366,49 @@ def on_swap(member):
     return member, SWAP, hf.trivial_rep(SWAP.group)
 
 
+class Stake(hf.gans.Objective):
+    """A game with a choice of faults."""
+
+    fault: str = eqx.field(default="", static=True)
+
+    def discriminator_loss(self, true, made):
+        return jnp.mean(made) - jnp.mean(true)
+
+    def generator_loss(self, true, made):
+        return jnp.mean(made) if self.fault == "helps the other" else -jnp.mean(made)
+
+    def penalty(self, squares):
+        return -jnp.mean(squares) if self.fault == "pays for slopes" else jnp.mean(squares)
+
+    @classmethod
+    def examples(cls):
+        return [cls()]
+
+
+def bent(network):
+    """The same network with an input that is let past the layers that know the group."""
+
+    class Slanted(type(network)):
+        """The network with a way past its layers."""
+
+        def finish(self, u):
+            return super().finish(u) + u[:, :1] * np.arange(1, self.on_x.dim + 1)
+
+        def scores(self, x):
+            return super().scores(x) + x[:, :1]
+
+    found = object.__new__(Slanted)
+    for name, value in vars(network).items():
+        object.__setattr__(found, name, value)
+    return found
+
+
 LABELS = np.array([[0.3, -1.2], [2.0, 0.1]])
 FAULTS = {
+    "each player gains by the scores it wants": [Stake("helps the other")],
+    "slopes are fined more where they are steeper": [Stake("pays for slopes")],
+    "what is made moves with the latent point": [bent(one) for one in VectorGenerator.examples()[:1]],
+    "scores do not move": [bent(one) for one in VectorDiscriminator.examples()[:1]],
     "generators are orthogonal and the lie algebra is skew": [Turn("not skew"), Turn("a generator that stretches")],
     "elements make a group with the identity first": [Klein("a quarter turn"), Klein("identity last")],
     "generators make all the elements": [Klein("one generator")],
@@ -436,7 +478,7 @@ def test_every_law_is_broken_by_its_fault(name):
         assert not found.holds, f"{example} passes: {found}"
 
 
-@pytest.mark.parametrize("kind", [Turn, Klein, Kink, Model, Odd, Spring, Drift, Duel, Cube])
+@pytest.mark.parametrize("kind", [Turn, Klein, Kink, Model, Odd, Spring, Drift, Duel, Cube, Stake])
 def test_the_same_members_without_a_fault_keep_every_law(kind):
     assert [str(one) for one in findings(kind) if not one.holds] == []
 

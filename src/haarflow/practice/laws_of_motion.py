@@ -20,6 +20,7 @@ from haarflow.dynamics.games import Payoff
 from haarflow.dynamics.players import by_name, map_clouds
 from haarflow.dynamics.regions import Box, Sphere
 from haarflow.dynamics.schemes import Each, Langevin, Optax, Scheme
+from haarflow.dynamics.turns import Turns
 from haarflow.errors import Refusal
 from haarflow.learning.functionals import Penalty
 from haarflow.learning.risks import Risk
@@ -239,8 +240,8 @@ def _small_players() -> dict[str, Cloud]:
 
 
 def _alone(scheme: Scheme) -> bool:
-    """Whether a scheme moves one cloud; `Each` is for players."""
-    return not isinstance(scheme, Each)
+    """Whether a scheme moves one cloud; `Each` and `Turns` are for players."""
+    return not isinstance(scheme, Each | Turns)
 
 
 @law(Scheme, 1e-12)

@@ -10,6 +10,7 @@ import entries_dynamics
 import entries_flow
 import entries_function_spaces
 import entries_games
+import entries_gans
 import entries_lab
 import entries_laws
 import entries_learning
@@ -35,12 +36,13 @@ ROOMS: dict[str, list[Entry]] = {
     "flow": entries_flow.ENTRIES,
     "dynamics": entries_dynamics.ENTRIES,
     "games": entries_games.ENTRIES,
+    "gans": entries_gans.ENTRIES,
     "practice": entries_practice.ENTRIES,
     "check": entries_check.ENTRIES,
     "laws": entries_laws.ENTRIES,
     "relu program": entries_relu_program.ENTRIES,
-    "lab": entries_lab.ENTRIES,
     "margins": entries_margins.ENTRIES,
+    "lab": entries_lab.ENTRIES,
 }
 
 ENTRIES = [entry for entries in ROOMS.values() for entry in entries]
@@ -52,6 +54,7 @@ RECORDS = {
     "Gibbs",
     "Optimum",
     "KernelFit",
+    "FittedGAN",
     "FeatureFit",
     "ReluOptimum",
     "MaxMargin",
