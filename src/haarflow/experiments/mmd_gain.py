@@ -64,10 +64,9 @@ class MmdGain(Experiment):
 
     Points are uniform on the unit disk, rotations by 2π/|Σ| act, and k = exp(−|x − y|²/2s²). Both samples are of one
     law, so that all of the distance is error: E MMD² = (2/n)(a + (1 − a)/|Σ| − E k(x, x')), with a the mean over g ≠ e
-    of E k(g x, x). A run of a small group is the mean of several pairs: a single MMD² of four images has skewness 3, and
-    its mean over 200 runs, in standard errors, leans to the left (−4.5 at seed 0, where the closed form is right to half
-    a percent over 40 000 pairs). Four standard errors would then raise a false alarm in about one of 150 runs of all
-    cells.
+    of E k(g x, x). A run of a small group is the mean of several pairs: a single MMD² of four images has skewness 3,
+    and its mean over 200 runs, in standard errors, leans to the left (−4.5 at seed 0, where 40 000 pairs agree with the
+    closed form to half a percent). Four standard errors then raise a false alarm in about one of 150 runs of all cells.
     """
 
     seconds = 60.0
