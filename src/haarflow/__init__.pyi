@@ -1,6 +1,7 @@
 from haarflow import distances as distances
 from haarflow import divergences as divergences
 from haarflow import energies as energies
+from haarflow import estimators as estimators
 from haarflow import exact as exact
 from haarflow import extend as extend
 from haarflow import games as games
@@ -50,6 +51,7 @@ from haarflow.dynamics.schemes import Langevin as Langevin
 from haarflow.dynamics.schemes import Optax as Optax
 from haarflow.dynamics.trajectories import Trajectory as Trajectory
 from haarflow.errors import Refusal as Refusal
+from haarflow.lab.widget import watch as watch
 from haarflow.learning.averaging import average_network as average_network
 from haarflow.learning.data import Sample as Sample
 from haarflow.learning.data import Stream as Stream
@@ -83,6 +85,8 @@ from haarflow.models.units import TwoLayer as TwoLayer
 from haarflow.models.units import Unit as Unit
 from haarflow.models.units import network as network
 from haarflow.practice.audit import equivariance_error as equivariance_error
+from haarflow.practice.decide import decide as decide
+from haarflow.practice.decision import Decision as Decision
 from haarflow.practice.discover import discover as discover
 from haarflow.practice.gans import GAN as GAN
 from haarflow.practice.max_margin import max_margin as max_margin

@@ -45,7 +45,7 @@ class EquivarianceError(Answer):
     exact: bool
     invariant: bool
     group: str
-    elements: Float[np.ndarray, "m d d"]
+    elements: Float[np.ndarray, "m e e"]
     deviations: Float[np.ndarray, " m"]
     rows: Int[np.ndarray, " r"]
     row_errors: Float[np.ndarray, " b"]
@@ -67,7 +67,7 @@ class EquivarianceError(Answer):
         return self.share <= self.rounding
 
     @property
-    def worst(self) -> Float[np.ndarray, "d d"]:
+    def worst(self) -> Float[np.ndarray, "e e"]:
         """The group element that moves the outputs most."""
         return self.elements[int(np.argmax(self.deviations))]
 
