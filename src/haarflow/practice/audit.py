@@ -210,7 +210,7 @@ def _interval(squares, sizes, confidence: float, seed) -> tuple[float, float]:
     from scipy.stats import bootstrap
 
     if len(squares) < 2 or not np.ptp(squares):
-        return (_ratio(squares, sizes),) * 2
+        return _ratio(squares, sizes), _ratio(squares, sizes)
 
     def statistic(a, b, axis=-1):
         return a.mean(axis=axis) / np.maximum(b.mean(axis=axis), 1e-300)
