@@ -35,6 +35,7 @@ class Lab:
         if self.process is not None:
             self.process.terminate()
             self.process.wait(20)
+            self.process.stderr.close()
 
     @property
     def address(self) -> str:

@@ -201,7 +201,7 @@ def _kind(recommended: str | None) -> str:
 
 
 def _kernel(ridge: float, *, classes: bool) -> Any:
-    from haarflow.estimators import InvariantKernelClassifier, InvariantKernelRidge
+    from haarflow.practice.kernel_estimators import InvariantKernelClassifier, InvariantKernelRidge
 
     return InvariantKernelClassifier(ridge=ridge) if classes else InvariantKernelRidge(ridge=ridge)
 

@@ -17,7 +17,7 @@ from haarflow.algebra.base import Finite, Group
 from haarflow.algebra.groups import Trivial
 from haarflow.algebra.reps import Rep, natural_rep, one_group, trivial_rep
 from haarflow.errors import Refusal
-from haarflow.values import refuse_unless_affordable, said
+from haarflow.values import refuse_unless_affordable, said, whole
 
 MOST = 64  # elements of a group that are taken one and all, where nothing is said
 LISTED = 10_000  # elements of a group that is listed to draw from it
@@ -73,10 +73,11 @@ class Acting(eqx.Module):
 
 
 def counted(owner: str, value: Any, least: int = 1) -> int:
-    """A whole number that is at least so large, or a sentence."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise Refusal(f"{owner} is a whole number >= {least}; got {said(value)}. Write {max(least, 8)}, for example.")
-    return int(value)
+    """A whole number that is at least so large and below 2³¹, or a sentence."""
+    found = whole(owner, value, least=least)
+    if found >= 2**31:
+        raise Refusal(f"{owner} is a whole number below 2**31; got {found}. Write {max(least, 8)}, for example.")
+    return found
 
 
 def acting_on(owner: str, group: Any, d: int, c: int, *, columns: Sequence[str] | None = None) -> Acting:

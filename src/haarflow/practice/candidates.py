@@ -23,7 +23,7 @@ MODELS = ("forest", "linear", "kernel", "mean-field")
 
 def candidates(model: Any, group: Any, classifies: bool, seed: int, draws: Any) -> dict[str, Any]:
     """An estimator for each way, unfitted, on the model class of one estimator."""
-    from haarflow.estimators import Symmetrised
+    from haarflow.practice.symmetrised import Symmetrised
 
     base = seeded(model_of(model, classifies), seed)
     options = {"draws": draws, "random_state": seed}
@@ -71,16 +71,17 @@ def _named(name: str, classifies: bool) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from haarflow import estimators
+    from haarflow.practice.kernel_estimators import InvariantKernelClassifier, InvariantKernelRidge
+    from haarflow.practice.mean_field import MeanFieldClassifier, MeanFieldRegressor
 
     if name == "forest":
         return RandomForestClassifier() if classifies else RandomForestRegressor()
     if name == "linear":
         return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000) if classifies else Ridge())
     if name == "kernel":
-        return estimators.InvariantKernelClassifier() if classifies else estimators.InvariantKernelRidge()
+        return InvariantKernelClassifier() if classifies else InvariantKernelRidge()
     if name == "mean-field":
-        return estimators.MeanFieldClassifier() if classifies else estimators.MeanFieldRegressor()
+        return MeanFieldClassifier() if classifies else MeanFieldRegressor()
     raise Refusal(
         f"A model is one of {', '.join(MODELS)}, or a class of your own as module:Class; got {said(name)}. "
         "Write forest, for example."

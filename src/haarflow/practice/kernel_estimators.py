@@ -37,7 +37,7 @@ class InvariantKernel(Estimator):
     def _solved(self, X, targets: Float[np.ndarray, "b c"]) -> None:
         owner = f"{self._owner}'s"
         choice(f"{owner} kernel", self.kernel, KERNELS)
-        real(f"{owner} ridge", self.ridge, above=0)
+        ridge = real(f"{owner} ridge", self.ridge, above=0)
         choice(f"{owner} method", self.method, ("auto", "cholesky", "conjugate gradients"))
         seed = seed_of(self)
         acting = self._acting(1)
@@ -50,15 +50,15 @@ class InvariantKernel(Estimator):
         else:
             self.width_ = real(f"{owner} width", self.width, above=0)
         self.rows_ = X
-        self.weights_ = self._dual(X, targets)
+        self.weights_ = self._dual(X, targets, ridge)
 
-    def _dual(self, X, targets) -> Float[np.ndarray, "b c"]:
+    def _dual(self, X, targets, ridge: float) -> Float[np.ndarray, "b c"]:
         """The dual weights; a table of few rows is solved at once."""
         from scipy.linalg import solve
 
         if self.method == "auto" and len(X) <= FEW:
-            return solve(self._kernel(X, X) + self.ridge * np.eye(len(X)), targets, assume_a="pos")
-        return fit_kernel_ridge(X, targets, ridge=float(self.ridge), kernel=self._kernel, method=self.method).weights
+            return solve(self._kernel(X, X) + ridge * np.eye(len(X)), targets, assume_a="pos")
+        return fit_kernel_ridge(X, targets, ridge=ridge, kernel=self._kernel, method=self.method).weights
 
     def _kernel(self, xs: Rows, others: Rows) -> Float[np.ndarray, "b e"]:
         """The averaged kernel's table, in NumPy; over draws from a group, the mean over pairs of them."""

@@ -8,6 +8,7 @@ import entries_check
 import entries_depth
 import entries_divergences
 import entries_dynamics
+import entries_estimators
 import entries_flow
 import entries_function_spaces
 import entries_games
@@ -39,6 +40,7 @@ ROOMS: dict[str, list[Entry]] = {
     "games": entries_games.ENTRIES,
     "gans": entries_gans.ENTRIES,
     "practice": entries_practice.ENTRIES,
+    "estimators": entries_estimators.ENTRIES,
     "check": entries_check.ENTRIES,
     "laws": entries_laws.ENTRIES,
     "relu program": entries_relu_program.ENTRIES,
@@ -66,10 +68,12 @@ RECORDS = {
     "Estimate",
     "NeuralDivergence",
     "NikaidoIsoda",
+    "Decision",
     "Discovery",
     "Findings",
     "SubgroupLattice",
     "SymmetryCheck",
+    "SymmetrySearch",
     "Sharing",
     "SignedPermutation",
     "Diverged",

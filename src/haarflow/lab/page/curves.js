@@ -133,9 +133,10 @@ export class Curves {
 
 // Where a logarithmic axis has its lines: at few powers of ten, or at 1, 2 and 5 times them, or evenly.
 function decades(low, high) {
-  const all = ticks(low, high, 4).filter(Number.isInteger);
+  const step = Math.max(1, Math.ceil((high - low) / 4)), all = [];
+  for (let t = Math.ceil(low / step) * step; t <= high; t += step) all.push(t);
   if (all.length > 1) return all;
-  const some = [1, 2, 5].flatMap((m) => [-1, 0, 1].map((k) => Math.log10(m) + Math.floor(low) + k + 1)).concat(all).filter((t) => t >= low && t <= high);
+  const some = [1, 2, 5].flatMap((m) => [-1, 0, 1].map((k) => Math.log10(m) + Math.floor(low) + k + 1)).filter((t) => t >= low && t <= high);
   return some.length > 1 ? some : ticks(10 ** low, 10 ** high, 3).filter((v) => v > 0).map(Math.log10);
 }
 
