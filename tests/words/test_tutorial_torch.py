@@ -14,6 +14,6 @@ def test_the_tutorial_runs_and_ends_invariant_to_rounding(capsys, monkeypatch, t
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(SCRIPT))
     told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("The model is not invariant under Signs(1)")
+    assert told[0].startswith("The model is not invariant under a group of 2")
     assert "in float32" in told[-2]
     assert "in float64" in told[-1]

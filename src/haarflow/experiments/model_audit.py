@@ -198,7 +198,7 @@ def _perceptron(x, y, rep, seed, learned):
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPRegressor
 
-    options = {} if learned else {"learning_rate_init": 1e-12}
+    steps, rate = (200, 1e-3) if learned else (1, 1e-12)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return MLPRegressor(hidden_layer_sizes=(32,), max_iter=200 if learned else 1, random_state=seed, **options).fit(
