@@ -73,7 +73,8 @@ def _with_names(words: str, columns: list[str]) -> str:
     if not mark or not any(part.strip(" s,").isdigit() for part in numbers.split(",")):
         return words
     plural, _, listed = numbers.partition(" ")
-    return f"{head}column{plural} {', '.join(columns[int(number)] for number in listed.split(','))}"
+    chosen = [columns[int(number)] for number in listed.split(",")]
+    return f"{head}column{plural} {', '.join(chosen) if len(chosen) <= PAIRS else f'{chosen[0]} to {chosen[-1]}'}"
 
 
 def tied(found: list[SignedPermutation], d: int, c: int) -> Candidate | None:

@@ -52,7 +52,9 @@ ENTRIES = [
         f"hf.practice.search_symmetry({_ROWS}, {_ROWS}[:, 0], key=0, copies=19, {{*}}).smallest",
         {"ties": one_of("False", "3.0", '"no"', optional=True)},
     ),
-    Entry("SymmetrySearch", f"str(hf.practice.search_symmetry({_ROWS}, {_ROWS}[:, 0], key=0, copies=19, ties=False))", {}),
+    Entry(
+        "SymmetrySearch", f"str(hf.practice.search_symmetry({_ROWS}, {_ROWS}[:, 0], key=0, copies=19, ties=False))", {}
+    ),
     Entry("records", "hf.records({*})", {"folder": one_of('"/nowhere"', "3.0", '""', '"/dev/null"')}),
     Entry("SymmetryCheck", f"str({_FOUND})", {}),
     Entry("SubgroupLattice", f"str({_FOUND}.lattice)", {}),
