@@ -1,4 +1,4 @@
-"""The command line: list, settings, run, reproduce, sweep, report, show, export, check, discover, laws, launch."""
+"""The command line: experiments and their records; check, discover and decide for people with data; the lab."""
 
 import json
 import os
@@ -24,7 +24,9 @@ Where to start:
   haarflow settings NAME     what can be changed in an experiment, and what it costs
   haarflow check DATA --group "flips of 8x8 images"      whether your data have a symmetry
   haarflow discover DATA     which weights your data tie, and the symmetry behind it
+  haarflow decide DATA       augment, average or build in? A fair comparison on your data and your model
   haarflow laws FILE         whether the groups, units, schemes, … of a file of your own keep the laws
+  haarflow lab               four schemes side by side, live in a browser
   haarflow --help            every command; `haarflow run --help` has the options of one
 
 The documentation begins in docs/index.md; in Python, `import haarflow` and `dir(haarflow)`.
@@ -278,6 +280,40 @@ def laws(
     raise typer.Exit(HOLDS if all(one.holds for laws in found.values() for one in laws) else FAILS)
 
 
+@app.command("decide")
+def decide_(
+    data: Annotated[Path, typer.Argument(help="A .csv, .parquet, .npz or idx file.")],
+    group: Annotated[str, typer.Option("--group", help="The symmetry, such as 'flips of 8x8 images'.")],
+    target: Annotated[str | None, typer.Option("--target", help="The column of the labels; else the last one.")] = None,
+    model: Annotated[
+        str, typer.Option("--model", help="forest, linear, kernel, mean-field, or module:Class.")
+    ] = "forest",
+    budget: Annotated[str, typer.Option("--budget", help="equal-rows or equal-seconds.")] = "equal-rows",
+    labels: Annotated[str, typer.Option("--labels", help="classes, numbers, or auto.")] = "auto",
+    folds: Annotated[int, typer.Option("--folds", min=2, help="Folds of the cross-validation.")] = 5,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="How often it is repeated.")] = 4,
+    seed: Seed = 0,
+    out: Out = Path("results"),
+    as_json: Json = False,
+) -> None:
+    """Decide whether to augment, average or build in.
+
+    All ways to use a symmetry on one model, by cross-validation on the same splits, with intervals and what each
+    costs. The report is OUT/decide/DIGEST/report.html. A run that is stopped goes on if the command is given again.
+    """
+    from haarflow.runs import machine, terminal
+    from haarflow.runs.decide_file import brief, decide_file
+
+    machine.prepare()
+    options = {"estimator": model, "budget": budget, "labels": labels, "folds": folds, "repeats": repeats, "seed": seed}
+    answer, page = decide_file(data, group, target, out, **options)
+    if as_json:
+        typer.echo(answer.to_json())
+        return
+    terminal.print_answer(answer, brief(answer))
+    typer.echo(f"Report: {page}")
+
+
 @app.command()
 def show(record: Annotated[Path, typer.Argument(help="The folder of a record, or its record.json.")]) -> None:
     """Print a record: its claims, numbers and command."""
@@ -387,6 +423,38 @@ def launch(
     from haarflow.runs.launch import launch as run_together
 
     raise typer.Exit(run_together(script, arguments or [], processes=processes))
+
+
+@app.command()
+def lab(
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The port of the page.")] = 8765,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open nothing.")] = False,
+    host: Annotated[str, typer.Option("--host", help="Another address than this machine's own.")] = "127.0.0.1",
+    password: Annotated[
+        str | None, typer.Option("--password", envvar="HAARFLOW_LAB_PASSWORD", help="For another host.")
+    ] = None,
+    results: Annotated[Path, typer.Option("--results", help="The folder of records to browse.")] = Path("results"),
+    settings: Annotated[list[str] | None, typer.Option("--set", help="With --out: a setting, key=value.")] = None,
+    config: Annotated[Path | None, typer.Option("--config", help="With --out: a TOML file of settings.")] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="With --out: the file that was uploaded.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="No page: the run's curves and clouds into an .npz.")
+    ] = None,
+) -> None:
+    """Watch four schemes side by side in a browser.
+
+    With --out, the run that a state of the page speaks of is made without a page: the same numbers, to the bit.
+    """
+    if out is None and (settings or config or data):
+        raise Refusal("--set, --config and --data are for a run without a page; got no --out. Write --out run.npz.")
+    if out is not None:
+        from haarflow.lab.headless import run_to_file
+
+        typer.echo(run_to_file(out, config, settings or [], data))
+        return
+    from haarflow.lab.serve import serve
+
+    serve(host=host, port=port, browser=not no_browser, password=password, results=results)
 
 
 def _tell(complaints: list[str]) -> None:

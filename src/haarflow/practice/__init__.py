@@ -1,5 +1,6 @@
 """What people call: the four schemes side by side, checks of units and of the laws, and the symmetry in data."""
 
+from haarflow.practice.audit import EquivarianceError as EquivarianceError
 from haarflow.practice.compare import four_schemes as four_schemes
 from haarflow.practice.discover import Discovery as Discovery
 from haarflow.practice.laws import Findings as Findings

@@ -1,90 +1,138 @@
-"""A small library of groups that tables and images often have, said in words, and those that tied weights show."""
+"""The ways to use a symmetry on one model class: plain, augment, average at prediction or in training, build in."""
 
-import math
-from itertools import combinations
-from typing import NamedTuple
+import importlib
+import sys
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from haarflow.algebra.generated import Matrices
-from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
-from haarflow.algebra.tables import blocks
-from haarflow.algebra.user_reps import represent
-from haarflow.practice.parameter_sharing import SignedPermutation
-from haarflow.practice.words import rep_from_words
+from haarflow.errors import Refusal
+from haarflow.values import said
 
-PAIRS = 12
-"""The most columns of which every pair is tried."""
-
-PLANES = 4
-"""The most columns of which every plane is turned."""
-
-
-class Candidate(NamedTuple):
-    """A symmetry to ask about: its name, and how it moves inputs and outputs."""
-
-    name: str
-    on_x: Rep
-    on_y: Rep
+PLAIN, AUGMENT, AVERAGE, TRAINED, BOTH, BUILT = (
+    "plain",
+    "augment",
+    "average at prediction",
+    "average in training",
+    "augment and average",
+    "build in",
+)
+MODELS = ("forest", "linear", "kernel", "mean-field")
 
 
-def library(d: int, c: int, columns: list[str]) -> list[Candidate]:
-    """Swaps, signs, shifts and turns of d columns, and of images where d is a square; outputs stay, or move alike."""
-    found = [_said(words, columns, c) for words in _words(d)]
-    if c == d:
-        alike = [words for words in _words(d) if "images" not in words]
-        found += [_alike(words, columns) for words in alike]
-    return found
+def candidates(model: Any, group: Any, classifies: bool, seed: int, draws: Any) -> dict[str, Any]:
+    """An estimator for each way, unfitted, on the model class of one estimator."""
+    from haarflow.practice.symmetrised import Symmetrised
+
+    base = seeded(model_of(model, classifies), seed)
+    options = {"draws": draws, "random_state": seed}
+
+    def wrapped(how: str) -> Any:
+        return Symmetrised(base, group, how, copies=draws, **options)
+
+    found = {PLAIN: base, AUGMENT: wrapped("augment"), AVERAGE: wrapped("average")}
+    own = _own_ways(base, group, draws)
+    return {**found, **(own or {BOTH: wrapped("both"), BUILT: wrapped("canonicalise")})}
 
 
-def _words(d: int) -> list[str]:
-    numbers = ", ".join(map(str, range(d)))
-    said = [f"permute columns {i}, {j}" for i, j in combinations(range(d), 2)] if d <= PAIRS else []
-    said += [f"signs of column {i}" for i in range(d)] if d <= PAIRS else []
-    planes = combinations(range(d), 2) if 2 <= d <= PLANES else []
-    for i, j in planes:
-        said += [f"{turn} of columns {i}, {j}" for turn in ("third turns", "quarter turns")] + [
-            f"rotate columns {i}, {j}"
-        ]
-    if 2 < d <= 64:
-        said += [f"permute columns {numbers}", f"shifts of columns {numbers}"]
-    if d == 3:
-        said += ["rotate 3 columns"]
-    side = math.isqrt(d)
-    if side * side == d and side > 2:
-        kinds = ("mirror", "flips", "half turns", "quarter turns", "dihedral", "shifts")
-        said += [f"{kind} of {side}x{side} images" for kind in kinds]
-    return said
+def _own_ways(base: Any, group: Any, draws: Any) -> dict[str, Any] | None:
+    """What the library's own estimators do with a group themselves."""
+    from sklearn.base import clone
+
+    from haarflow.practice.kernel_estimators import InvariantKernel
+    from haarflow.practice.mean_field import MeanField
+
+    if isinstance(base, MeanField):
+        ways = {AUGMENT: "augment", TRAINED: "average", BUILT: "restrict"}
+        return {name: clone(base).set_params(group=group, symmetry=way, draws=draws) for name, way in ways.items()}
+    if isinstance(base, InvariantKernel):
+        return {BUILT: clone(base).set_params(group=group, draws=draws)}
+    return None
 
 
-def _said(words: str, columns: list[str], c: int) -> Candidate:
-    on_x = rep_from_words(words, columns=len(columns))
-    return Candidate(_with_names(words, columns), on_x, trivial_rep(on_x.group, c))
+def model_of(model: Any, classifies: bool) -> Any:
+    """An estimator of its own: by name, by `module:Class`, or a copy of the one given."""
+    from sklearn.base import clone
+
+    if isinstance(model, str):
+        return _imported(model) if ":" in model else _named(model, classifies)
+    if isinstance(model, type) or not (hasattr(model, "fit") and hasattr(model, "predict")):
+        raise Refusal(
+            "decide compares ways to use a symmetry on an estimator, which has `fit` and `predict`; got "
+            f"{said(model)}. Write one of {', '.join(MODELS)}, or an estimator such as Ridge()."
+        )
+    return clone(model)
 
 
-def _alike(words: str, columns: list[str]) -> Candidate:
-    on_x = rep_from_words(words, columns=len(columns))
-    return Candidate(f"{_with_names(words, columns)}, outputs alike", on_x, on_x)
+def _named(name: str, classifies: bool) -> Any:
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from haarflow.practice.kernel_estimators import InvariantKernelClassifier, InvariantKernelRidge
+    from haarflow.practice.mean_field import MeanFieldClassifier, MeanFieldRegressor
+
+    if name == "forest":
+        return RandomForestClassifier() if classifies else RandomForestRegressor()
+    if name == "linear":
+        return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000) if classifies else Ridge())
+    if name == "kernel":
+        return InvariantKernelClassifier() if classifies else InvariantKernelRidge()
+    if name == "mean-field":
+        return MeanFieldClassifier() if classifies else MeanFieldRegressor()
+    raise Refusal(
+        f"A model is one of {', '.join(MODELS)}, or a class of your own as module:Class; got {said(name)}. "
+        "Write forest, for example."
+    )
 
 
-def _with_names(words: str, columns: list[str]) -> str:
-    """The words with the names of the columns in place of their numbers."""
-    head, mark, numbers = words.partition("column")
-    if not mark or not any(part.strip(" s,").isdigit() for part in numbers.split(",")):
-        return words
-    plural, _, listed = numbers.partition(" ")
-    chosen = [columns[int(number)] for number in listed.split(",")]
-    return f"{head}column{plural} {', '.join(chosen) if len(chosen) <= PAIRS else f'{chosen[0]} to {chosen[-1]}'}"
+def _imported(name: str) -> Any:
+    """An estimator from `module:Class`, made without arguments."""
+    module, _, path = name.partition(":")
+    try:
+        if "" not in sys.path:
+            sys.path.insert(0, "")
+        made = getattr(importlib.import_module(module), path)()
+    except Exception as error:
+        raise Refusal(
+            f"A model module:Class is a class that is made without arguments; got {name}: {type(error).__name__}: "
+            f"{error}. Check that `from {module} import {path}` and `{path}()` work."
+        ) from None
+    return model_of(made, False)
 
 
-def tied(found: list[SignedPermutation], d: int, c: int) -> Candidate | None:
-    """The group of the signed permutations that keep a pattern of tied weights; None where it is the identity."""
-    pairs = [(inputs, outputs) for outputs, inputs in (one.matrices() for one in found[1:])]
-    if not pairs:
-        return None
-    if all(np.array_equal(outputs, np.eye(c)) for _, outputs in pairs):
-        on_x = natural_rep(Matrices([inputs for inputs, _ in pairs]))
-        return Candidate("the pattern of tied weights", on_x, trivial_rep(on_x.group, c))
-    group = Matrices([blocks(inputs, outputs) for inputs, outputs in pairs])
-    on_x = represent(group, lambda g: g[:d, :d], dim=d)
-    return Candidate("the pattern of tied weights", on_x, represent(group, lambda g: g[d:, d:], dim=c))
+def seeded(estimator: Any, seed: int) -> Any:
+    """The estimator with this seed wherever it, or one inside it, has none of its own."""
+    wanted = {
+        name: seed
+        for name, value in sorted(estimator.get_params(deep=True).items())
+        if (name == "random_state" or name.endswith("__random_state")) and value is None
+    }
+    return estimator.set_params(**wanted)
+
+
+def parameters_of(thing: Any, seen: set[int] | None = None) -> int:
+    """How many numbers a fitted estimator holds: arrays, clouds, nodes of trees, and those of estimators inside."""
+    seen = set() if seen is None else seen
+    if id(thing) in seen:
+        return 0
+    seen.add(id(thing))
+    if hasattr(thing, "node_count"):
+        return int(thing.node_count)
+    if hasattr(thing, "atoms"):
+        return int(thing.atoms.size)
+    if isinstance(thing, np.ndarray):
+        inside = thing.ravel().tolist() if thing.dtype.hasobject else []
+        return sum(parameters_of(one, seen) for one in inside) if inside else int(thing.size)
+    if isinstance(thing, list | tuple):
+        return sum(parameters_of(one, seen) for one in thing)
+    if isinstance(thing, Mapping):
+        return sum(parameters_of(one, seen) for one in thing.values())
+    if not hasattr(thing, "get_params"):
+        return 0
+    learned = [value for name, value in vars(thing).items() if name.endswith("_") or name in ("steps", "estimators_")]
+    skipped = ("classes_", "feature_names_in_", "elements_")
+    drop = [vars(thing)[name] for name in skipped if name in vars(thing)]
+    return sum(parameters_of(one, seen) for one in learned if not any(one is other for other in drop))

@@ -137,6 +137,22 @@ def print_sweep(outcomes: list[Any], *, claims: bool = False) -> None:
         console().print(claim_table(outcome.record for outcome in outcomes if outcome.record))
 
 
+def print_answer(answer: Any, columns: dict[str, list]) -> None:
+    """An answer about somebody's data: its sentence, and the columns of a table that a terminal has room for."""
+    from rich.table import Table
+
+    from haarflow.practice.answers import short
+
+    table = Table(box=None, pad_edge=False)
+    for name in columns:
+        table.add_column(name)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*(short(cell) for cell in row))
+    out = console()
+    out.print(str(answer), markup=False, highlight=False)
+    out.print(table)
+
+
 def _line(record: "Record", label: str, width: int, *, numbered: bool = False) -> None:
     """A record in a line that fits the terminal; a claim that fails gets a line of its own, with its number."""
     from rich.text import Text

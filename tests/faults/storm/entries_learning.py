@@ -253,6 +253,11 @@ ENTRIES = [
             **_ON,
         },
     ),
+    Entry(
+        "symmetrise",
+        "hf.symmetrise({*})",
+        {"function": array("atoms", rows=False), "on_x": rep("swap", shared=False, finite=True)},
+    ),
     Entry("symmetrise", "hf.symmetrise(jnp.sin, swap, swap, {*})(jnp.asarray(xs))", {"elements": _ELEMENTS}),
     Entry(
         "symmetrise.__call__",

@@ -1,0 +1,235 @@
+"""Whether `decide` recommends what is right, on data whose symmetry is known: digits, a table, sets, and MNIST."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from haarflow.algebra.groups import PlanarRotations, Symmetric, Trivial
+from haarflow.algebra.reps import Rep, trivial_rep
+from haarflow.algebra.user_reps import image_rep, permutation_rep, point_set
+from haarflow.errors import Refusal
+from haarflow.measures.samples import generator
+from haarflow.practice.candidates import AUGMENT, AVERAGE, BUILT, PLAIN
+from haarflow.practice.decide import decide
+from haarflow.runs.experiment import (
+    Count,
+    Experiment,
+    NonNegative,
+    Positive,
+    at_least,
+    named,
+    over,
+    panel,
+    stream,
+    tell,
+)
+from haarflow.runs.style import colour
+
+ANSWERS = ("plain", "augment", "average or build in", "cannot tell")
+TRUTHS = {
+    "digits, turned": "average or build in",
+    "digits, the turn as label": "plain",
+    "digits, the identity": "plain",
+    "diabetes, columns in any order": "plain",
+    "sets of points": "average or build in",
+    "digits, 60 rows": "cannot tell",
+    "MNIST, turned": "average or build in",
+}
+NEEDED = 0.8  # share of the runs with the right answer
+
+
+class DecideReal(Experiment):
+    """The fair comparison of augmenting, averaging and building in recommends to average or to build in where labels
+    have the symmetry, to stay plain where they do not, and says that it cannot tell where rows are few.
+
+    Source: Nadeau and Bengio, Inference for the generalization error (Machine Learning 52, 2003), for the intervals;
+    Symmetries in overparametrized neural networks: a mean-field view (arXiv 2405.19995), for the candidates.
+
+    The model is kernel ridge regression with a Gaussian kernel, on the handwritten digits and the diabetes table of
+    scikit-learn, and on sets of three points of the plane. Turned digits are moved by a random quarter turn each, so
+    that their law is invariant; the label is the digit, or, where the symmetry is false, the turn itself. The identity
+    moves nothing, so that all candidates are one. Columns of the diabetes table mean different things, and permuting
+    three of them breaks what there is to learn. The label of a set is the mean distance of its points, with noise. At
+    60 rows the label is a smooth function of the digits that no flip changes, with noise of twice its size. With
+    `mnist`, a folder of its idx files, MNIST is turned as the digits are.
+    """
+
+    group = "practice"
+    seconds = 60.0
+    faults = {
+        "dealt labels": "labels that have the symmetry are dealt out at random among the rows",
+        "kept turn": "where the turn is the label, the label is the digit",
+    }
+
+    rows: Count = 300  # rows of a data set, where it has as many
+    few: Count = 60  # and where they are few
+    runs: Count = 5  # data sets drawn for each case
+    repeats: Count = 1  # of five folds
+    noise: NonNegative = 2.0  # of the label at 60 rows, over its own deviation
+    ridge: Positive = 3.0  # of the regression there; 0.1 elsewhere
+    mnist: str = ""  # a folder with MNIST's idx files; without one, MNIST is left out
+
+    @classmethod
+    def full(cls):
+        return cls(rows=600, runs=20, repeats=2)
+
+    def design(self):
+        yield self.answers, over(case=[name for name in TRUTHS if self.mnist or not name.startswith("MNIST")])
+
+    def answers(self, key, case):
+        """What is recommended on each data set of one case, and the losses of the candidates."""
+        found, losses = [], []
+        for run in range(self.runs):
+            x, y, group, options = self.data_of(stream(key, case, run), case)
+            answer = decide(x, y, group, repeats=self.repeats, curve=False, progress=False, seed=run, **options)
+            found.append([_kind(answer.recommended) == one for one in ANSWERS])
+            known = dict(zip(answer.names, answer.losses.mean(axis=1), strict=True))
+            losses.append([known.get(name, np.nan) for name in (PLAIN, AUGMENT, AVERAGE, BUILT)])
+            tell((run + 1) / self.runs)
+        ways = [PLAIN, AUGMENT, AVERAGE, BUILT]
+        return {
+            "answer": named(np.array(found, float), "run", "answer", answer=ANSWERS),
+            "loss": named(np.array(losses), "run", "way", way=ways),
+        }
+
+    def data_of(self, key, case) -> tuple[np.ndarray, np.ndarray, Rep, dict[str, Any]]:
+        """Rows, labels, the group and the model of one run."""
+        make: dict[str, Callable] = {
+            "digits, turned": self.turned_digits,
+            "digits, the turn as label": self.turned_digits,
+            "digits, the identity": self.still_digits,
+            "diabetes, columns in any order": self.diabetes,
+            "sets of points": self.sets,
+            "digits, 60 rows": self.few_digits,
+            "MNIST, turned": self.turned_mnist,
+        }
+        x, y, group, ridge = make[case](generator(key), "turn as label" in case)
+        if self.fault == "dealt labels" and TRUTHS[case] == "average or build in":
+            y = generator(stream(key, "deal")).permutation(y)
+        return x, y, group, {"estimator": _kernel(ridge, classes=y.dtype.kind in "iu")}
+
+    def turned_digits(self, draw, turn_is_label: bool):
+        images, labels = _digits(draw, self.rows)
+        return self._turned(draw, images, labels, 8, turn_is_label)
+
+    def turned_mnist(self, draw, turn_is_label: bool):
+        images, labels = _mnist(draw, self.mnist, self.rows)
+        return self._turned(draw, images, labels, 28, turn_is_label)
+
+    def _turned(self, draw, images, labels, side: int, turn_is_label: bool):
+        turns = draw.integers(4, size=len(images))
+        moved = [np.rot90(one.reshape(side, side), k) for one, k in zip(images, turns, strict=True)]
+        told = turns if turn_is_label and self.fault != "kept turn" else labels
+        return np.stack(moved).reshape(len(images), -1), told, image_rep(PlanarRotations(4), side, side), 0.1
+
+    def still_digits(self, draw, _):
+        images, labels = _digits(draw, self.rows)
+        return images, labels, trivial_rep(Trivial(1), 64), 0.1
+
+    def diabetes(self, draw, _):
+        from sklearn.datasets import load_diabetes
+
+        x, y = load_diabetes(return_X_y=True)
+        kept = draw.permutation(len(x))[: self.rows]
+        return 20 * x[kept], y[kept], _columns_permuted(10, (2, 3, 8)), 0.1
+
+    def sets(self, draw, _):
+        points = draw.normal(size=(self.rows, 3, 2))
+        gaps = np.linalg.norm(points[:, :, None] - points[:, None], axis=-1).mean((1, 2))
+        y = (gaps - gaps.mean()) / gaps.std() + 0.3 * draw.normal(size=self.rows)
+        return points.reshape(self.rows, -1), y, point_set(Symmetric(3), 2), 0.1
+
+    def few_digits(self, draw, _):
+        images, _ = _digits(draw, self.few)
+        flips = image_rep("flips", 8, 8)
+        waves = draw.normal(size=(2, 64)) @ flips.fixed_projector()
+        seen = images @ waves.T
+        seen = (seen - seen.mean(axis=0)) / seen.std(axis=0)
+        smooth = np.sin(2 * seen[:, 0]) + seen[:, 1]
+        return images, smooth / smooth.std() + self.noise * draw.normal(size=self.few), flips, self.ridge
+
+    def _rates(self, data):
+        """The share of the runs with the right answer, by case."""
+        shares = data.answer.mean("run")
+        return {case: float(one.sel(answer=TRUTHS[case])) for case, one in shares.each("case")}
+
+    def claims(self, data):
+        for case, rate in self._rates(data).items():
+            yield at_least(f"{case}: share of runs that answer {TRUTHS[case]}", rate, NEEDED)
+
+    def numbers(self, data):
+        return {
+            f"loss of {way}, {case}": float(one.mean()) for (case, way), one in _losses(data) if np.isfinite(one.mean())
+        }
+
+    @panel(
+        "What is recommended",
+        "Answers over {runs} data sets of each case, five folds each. The right answer has a frame.",
+        size=(9.6, 4.4),
+    )
+    def recommended(self, axis, data):
+        shares = data.answer.mean("run")
+        cases = list(shares.labels("case"))
+        paints = {answer: colour(order) for order, answer in enumerate(ANSWERS)}
+        for place, case in enumerate(cases):
+            left = 0.0
+            for answer in ANSWERS:
+                width = float(shares.sel(case=case, answer=answer))
+                right = answer == TRUTHS[case]
+                edge = {"edgecolor": "black", "linewidth": 1.6} if right and width else {"linewidth": 0}
+                axis.barh(place, width, left=left, color=paints[answer], height=0.6, zorder=3 if right else 2, **edge)
+                left += width
+        for answer, paint in paints.items():
+            axis.barh(0, 0, color=paint, label=answer)
+        axis.set_yticks(range(len(cases)), cases)
+        axis.invert_yaxis()
+        axis.set(xlabel="share of the runs", xlim=(0, 1))
+        axis.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=4, frameon=False)
+
+
+def _losses(data):
+    return [((case, way), one) for case, rows in data.loss.each("case") for way, one in rows.each("way")]
+
+
+def _kind(recommended: str | None) -> str:
+    """Which of the answers a recommendation is."""
+    if recommended is None:
+        return "cannot tell"
+    return recommended if recommended in (PLAIN, AUGMENT) else "average or build in"
+
+
+def _kernel(ridge: float, *, classes: bool) -> Any:
+    from haarflow.practice.kernel_estimators import InvariantKernelClassifier, InvariantKernelRidge
+
+    return InvariantKernelClassifier(ridge=ridge) if classes else InvariantKernelRidge(ridge=ridge)
+
+
+def _digits(draw, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    kept = draw.permutation(len(images))[:rows]
+    return images[kept] / 16, labels[kept]
+
+
+def _mnist(draw, folder: str, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    from haarflow.learning.readers import load
+
+    found = sorted(Path(folder).glob("t10k-images-idx3-ubyte*"))
+    if not found:
+        raise Refusal(f"MNIST is read from a folder with t10k-images-idx3-ubyte.gz; got {folder}, which has none.")
+    sample = load(found[0])
+    kept = draw.permutation(len(sample.xs))[:rows]
+    labels = np.asarray(sample.ys)
+    return np.asarray(sample.xs)[kept].astype(float), labels[kept].reshape(len(kept), -1)[:, 0].astype(int)
+
+
+def _columns_permuted(d: int, columns: tuple[int, ...]) -> Rep:
+    """All permutations of some of d columns; the others stay."""
+    group = Symmetric(len(columns))
+    table = np.tile(np.arange(d), (len(group.generators()), 1))
+    for row, g in zip(table, group.generators(), strict=True):
+        row[list(columns)] = np.asarray(columns)[np.asarray(g).argmax(axis=0)]
+    return permutation_rep(group, generators=table)
