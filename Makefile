@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 BIN := .venv/bin
 OUT ?= results
 
-.PHONY: demo test test-slow lint bench gallery reference results picture clean
+.PHONY: demo test test-slow test-browser lab lint bench gallery reference results picture clean
 
 demo: .venv/ready
 	$(BIN)/haarflow reproduce --tour --out $(OUT)
@@ -14,6 +14,14 @@ test: .venv/ready
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -m slow
+
+lab: .venv/ready
+	$(BIN)/haarflow lab
+
+# Installs Python packages only; where there is no Chromium, the tests say how to get one.
+test-browser: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	$(BIN)/python -m pytest -m browser tests/browser
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 
 import kernel_ridge
+import quotient_transport
 from bounds import judged
 from contestants import AVERAGED, CONTESTANTS, NEEDS, PUBLISHED, WIDE
 from picture import draw
@@ -159,6 +160,11 @@ def kernels(options: argparse.Namespace) -> dict:
     return kernel_ridge.measured(min(options.rounds, 3), largest=20_000 if options.largest > 1000 else 1000)
 
 
+def quotients(options: argparse.Namespace) -> dict:
+    """Transport under a group against POT on augmented samples."""
+    return quotient_transport.measured(min(options.rounds, 3), largest=500 if options.largest > 1000 else 20)
+
+
 def table(results: dict) -> str:
     """Microseconds of our step, and everyone else's time as a multiple of it."""
     names = [name for name in results["contestants"] if name not in OURS]
@@ -203,6 +209,7 @@ SECTIONS = {
     "images": images,
     "fixed bases": bases,
     "kernel ridge": kernels,
+    "quotient transport": quotients,
 }
 
 
@@ -250,6 +257,15 @@ def report(results: dict) -> None:
         print(f"kernel ridge regression, scikit-learn's time over that of {name}: {ratio:.2f}")
     for line in results["kernel ridge"]["growth"]:
         print(f"kernel ridge, {line['n']} inputs in R^30: {line['seconds']:.1f} s, peak {line['peak_gb']:.2f} GB")
+    for order, line in results["quotient transport"].items():
+        for name in ("listed elements", "fold"):
+            ratios = f"{line['seconds'][name]:.1f} times the seconds, {line['memory'][name]:.1f} times the memory"
+            print(f"W1 under {order} elements, n = {line['n']}, POT augmented over {name}: {ratios}")
+        alone = line["alone"]
+        print(
+            f"W1 under {order} elements, n = {alone['n']}, listed elements alone: {alone['seconds']:.2f} s, "
+            f"{alone['added_gb']:.2f} GB more; augmented transport would take {line['augmented_gb']:.1f} GB"
+        )
     for name, seconds in results["fixed bases"].items():
         print(f"fixed basis of {name}: {seconds * 1e3:.0f} ms")
     for line in results["bounds"]:

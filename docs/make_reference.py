@@ -27,6 +27,7 @@ ROOMS = {
     "models": "Units and networks",
     "learning": "Data, losses, risks, symmetry",
     "dynamics": "Fields, schemes, flow",
+    "lab": "Watching a flow",
     "practice": "Practice",
     "errors": "Complaints",
 }

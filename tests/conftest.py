@@ -5,6 +5,7 @@ optimisations are most of compiling. Tests that run long, or are about the compi
 `optimised`: they are compiled as a user's programs are. `make test-slow` compiles all of them so.
 """
 
+import gc
 import os
 
 import jax
@@ -27,6 +28,12 @@ def pytest_configure(config):
         jax.config.update("jax_disable_most_optimizations", True)
 
 
+def pytest_collection_finish():
+    """What is imported by now stays to the end: the collector need not look at it again and again."""
+    gc.freeze()
+    gc.enable()
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item):
     """Fixtures included, whatever their scope."""
@@ -39,6 +46,7 @@ def pytest_runtest_protocol(item):
         jax.config.update("jax_disable_most_optimizations", True)
 
 
+gc.disable()  # until everything is imported
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 install_import_hook("haarflow", "beartype.beartype")

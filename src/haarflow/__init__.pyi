@@ -1,12 +1,15 @@
 from haarflow import distances as distances
+from haarflow import divergences as divergences
 from haarflow import energies as energies
 from haarflow import estimators as estimators
 from haarflow import exact as exact
 from haarflow import extend as extend
 from haarflow import games as games
+from haarflow import gans as gans
 from haarflow import grids as grids
 from haarflow import kernels as kernels
 from haarflow import losses as losses
+from haarflow import margins as margins
 from haarflow import practice as practice
 from haarflow import sets as sets
 from haarflow.algebra.generated import Matrices as Matrices
@@ -48,6 +51,7 @@ from haarflow.dynamics.schemes import Langevin as Langevin
 from haarflow.dynamics.schemes import Optax as Optax
 from haarflow.dynamics.trajectories import Trajectory as Trajectory
 from haarflow.errors import Refusal as Refusal
+from haarflow.lab.widget import watch as watch
 from haarflow.learning.averaging import average_network as average_network
 from haarflow.learning.data import Sample as Sample
 from haarflow.learning.data import Stream as Stream
@@ -80,11 +84,16 @@ from haarflow.models.units import Quadratic as Quadratic
 from haarflow.models.units import TwoLayer as TwoLayer
 from haarflow.models.units import Unit as Unit
 from haarflow.models.units import network as network
+from haarflow.practice.audit import equivariance_error as equivariance_error
 from haarflow.practice.decide import decide as decide
 from haarflow.practice.decision import Decision as Decision
 from haarflow.practice.discover import discover as discover
+from haarflow.practice.gans import GAN as GAN
+from haarflow.practice.max_margin import max_margin as max_margin
 from haarflow.practice.relu_optimum import ReluOptimum as ReluOptimum
 from haarflow.practice.relu_program import relu_program as relu_program
+from haarflow.practice.symmetry_check import check_symmetry as check_symmetry
 from haarflow.practice.words import rep_from_words as rep_from_words
+from haarflow.runs.exports import records as records
 
 __version__: str

@@ -1,4 +1,4 @@
-"""The command line: list, settings, run, reproduce, sweep, report, show, laws, launch."""
+"""The command line: experiments and their records; check, discover and decide for people with data; the lab."""
 
 import json
 import os
@@ -22,8 +22,11 @@ Where to start:
   haarflow reproduce --tour  the headline claims in a few minutes, and a report in results/report.html
   haarflow run NAME          one experiment, which of its claims hold, and its report
   haarflow settings NAME     what can be changed in an experiment, and what it costs
+  haarflow check DATA --group "flips of 8x8 images"      whether your data have a symmetry
+  haarflow discover DATA     which weights your data tie, and the symmetry behind it
   haarflow decide DATA       augment, average or build in? A fair comparison on your data and your model
   haarflow laws FILE         whether the groups, units, schemes, … of a file of your own keep the laws
+  haarflow lab               four schemes side by side, live in a browser
   haarflow --help            every command; `haarflow run --help` has the options of one
 
 The documentation begins in docs/index.md; in Python, `import haarflow` and `dir(haarflow)`.
@@ -319,6 +322,94 @@ def show(record: Annotated[Path, typer.Argument(help="The folder of a record, or
     terminal.print_record(ledger.read(record))
 
 
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(help="A folder of records.")],
+    form: Annotated[str, typer.Option("--format", help="csv, json, or npz for the arrays.")] = "csv",
+    out: Annotated[Path | None, typer.Option("--out", help="The file; without one, standard output.")] = None,
+) -> None:
+    """Write finished records as a table or as arrays.
+
+    A row for each record: its settings, its numbers, whether its claims hold. In Python: haarflow.records(folder).
+    """
+    from haarflow.runs.exports import export as write
+
+    found = write(folder, form, out)
+    typer.echo(found if isinstance(found, str) else f"Written: {found}", nl=not isinstance(found, str))
+
+
+DataFile = Annotated[Path, typer.Argument(help=".csv, .parquet, .npz, .npy, idx files, or a folder of images.")]
+Target = Annotated[str | None, typer.Option("--target", help="The column to predict, by name or number; the last.")]
+Picture = Annotated[Path, typer.Option("--out", help="The picture; the answer as JSON is written beside it.")]
+
+
+@app.command()
+def check(
+    data: DataFile,
+    group: Annotated[str, typer.Option("--group", help='In words: "flips of 8x8 images"; or a .toml file.')],
+    target: Target = None,
+    moves: Annotated[str | None, typer.Option("--outputs", help="How the group moves the outputs, in words.")] = None,
+    subgroups: Annotated[bool, typer.Option("--subgroups", help="Test every subgroup, too.")] = False,
+    tolerance: Annotated[float, typer.Option("--tolerance", help="The cost, as a share of the variance.")] = 0.01,
+    folds: Annotated[int, typer.Option("--folds", help="Parts that are left out in turn.")] = 5,
+    kind: Annotated[str, typer.Option("--kind", help="The target: numbers, classes, or auto.")] = "auto",
+    seed: Seed = 0,
+    out: Picture = Path("check.png"),
+    as_json: Json = False,
+) -> None:
+    """Ask whether data have a symmetry.
+
+    Exact tests of the law of the inputs and of all, a score test of the function, and what building it in costs.
+    """
+    from haarflow.errors import one_of
+    from haarflow.runs import machine, questions
+
+    machine.prepare()
+    one_of("--kind", kind, ("auto", "numbers", "classes"))
+    options = {"kind": kind, "subgroups": subgroups, "tolerance": tolerance, "folds": folds}
+    found = questions.check(data, group, target=target, moves=moves, seed=seed, **options)
+    _say(found, [found, *([found.lattice] if found.lattice else [])], out, as_json, f"Made with {found.method}.")
+
+
+@app.command()
+def discover(
+    data: DataFile,
+    target: Target = None,
+    tolerance: Annotated[float, typer.Option("--tolerance", help="The cost, as a share of the variance.")] = 0.01,
+    ties: Annotated[bool, typer.Option("--ties/--no-ties", help="Search for tied weights, too.")] = True,
+    seed: Seed = 0,
+    out: Picture = Path("discover.png"),
+    as_json: Json = False,
+) -> None:
+    """Ask which symmetry data have.
+
+    Half of the rows propose, by tied weights and a small library of groups; the other half confirm or refute.
+    """
+    from haarflow.runs import machine, questions
+
+    machine.prepare()
+    found = questions.discover(data, target=target, seed=seed, tolerance=tolerance, ties=ties)
+    shown = [found, questions.Pictured(found.draw_sharing)] if found.pattern else [found]
+    chosen = ", ".join(f"{name} {value}" for name, value in found.settings.items())
+    _say(found, shown, out, as_json, *([f"Chosen for the search: {chosen}."] if chosen else []))
+
+
+def _say(found: Any, pictures: list[Any], out: Path, as_json: bool, *more: str) -> None:
+    """Print an answer, as text or JSON, and write its picture and its JSON."""
+    from haarflow.files import write_whole
+    from haarflow.runs import questions
+
+    place = questions.picture(pictures, out)
+    text = questions.as_json(found, picture=str(place))
+    write_whole(place.with_suffix(".json"), text.encode())
+    if as_json:
+        typer.echo(text)
+        return
+    for answer in (one for one in pictures if hasattr(one, "table")):
+        typer.echo("\n".join(["", *questions.lines(answer)]))
+    typer.echo("\n".join(["", str(found), *more, f"Picture: {place}"]))
+
+
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def launch(
     script: Annotated[Path, typer.Argument(help="A Python script that calls flow(..., devices=jax.device_count()).")],
@@ -332,6 +423,38 @@ def launch(
     from haarflow.runs.launch import launch as run_together
 
     raise typer.Exit(run_together(script, arguments or [], processes=processes))
+
+
+@app.command()
+def lab(
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The port of the page.")] = 8765,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open nothing.")] = False,
+    host: Annotated[str, typer.Option("--host", help="Another address than this machine's own.")] = "127.0.0.1",
+    password: Annotated[
+        str | None, typer.Option("--password", envvar="HAARFLOW_LAB_PASSWORD", help="For another host.")
+    ] = None,
+    results: Annotated[Path, typer.Option("--results", help="The folder of records to browse.")] = Path("results"),
+    settings: Annotated[list[str] | None, typer.Option("--set", help="With --out: a setting, key=value.")] = None,
+    config: Annotated[Path | None, typer.Option("--config", help="With --out: a TOML file of settings.")] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="With --out: the file that was uploaded.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="No page: the run's curves and clouds into an .npz.")
+    ] = None,
+) -> None:
+    """Watch four schemes side by side in a browser.
+
+    With --out, the run that a state of the page speaks of is made without a page: the same numbers, to the bit.
+    """
+    if out is None and (settings or config or data):
+        raise Refusal("--set, --config and --data are for a run without a page; got no --out. Write --out run.npz.")
+    if out is not None:
+        from haarflow.lab.headless import run_to_file
+
+        typer.echo(run_to_file(out, config, settings or [], data))
+        return
+    from haarflow.lab.serve import serve
+
+    serve(host=host, port=port, browser=not no_browser, password=password, results=results)
 
 
 def _tell(complaints: list[str]) -> None:

@@ -10,6 +10,11 @@ from haarflow.measures.distances import sliced as sliced
 from haarflow.measures.distances import w1 as w1
 from haarflow.measures.distances import w2 as w2
 
+# Under a group that cannot be listed: bounds that hold for all of it, and estimates by draws.
+from haarflow.measures.group_bounds import Estimate as Estimate
+from haarflow.measures.group_bounds import mmd_squared_draws as mmd_squared_draws
+from haarflow.measures.group_bounds import quotient_bounds as quotient_bounds
+
 # From a cloud to its symmetrisation (weak invariance, WI) and to the fixed space (strong invariance, SI).
 from haarflow.measures.invariance import circle_correction as circle_correction
 from haarflow.measures.invariance import orbit_mmd_squared as orbit_mmd_squared
@@ -18,3 +23,7 @@ from haarflow.measures.invariance import si_rmd as si_rmd
 from haarflow.measures.invariance import wi_bounds as wi_bounds
 from haarflow.measures.invariance import wi_distance as wi_distance
 from haarflow.measures.invariance import wi_rmd as wi_rmd
+
+# Groups beyond representations, for the keyword `under`.
+from haarflow.measures.isometries import Isometries as Isometries
+from haarflow.measures.isometries import Shifts as Shifts

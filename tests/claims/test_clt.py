@@ -7,17 +7,7 @@ import pytest
 from haarflow.experiments.clt import TRAINING, Clt
 
 KEY = jax.random.key(1)
-SMALL = {
-    "repetitions": 3000,
-    "sizes": (400, 800, 3200),
-    "draws": 3000,
-    "widths": (8, 16),
-    "pairs": 16,
-    "runs": 8,
-    "d": 4,
-    "dt": 0.25,
-    "horizon": 5.0,
-}
+SMALL = {"repetitions": 3000, "sizes": (400, 800, 3200), "draws": 3000}
 SEEN = {
     "start level": {"quadratic units: the limit equation over the Monte-Carlo level"},
     "run average": {"quadratic units, n = 800: n E|f_n − f|² is within 10%"},

@@ -18,7 +18,7 @@ def rehearsal(rehearse):
     """One unit stands for the five."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(energy, "units", lambda: {"dense": Dense(2, 2, "sigmoid")})
-        small = {"atoms": 5, "samples": 4, "clouds": 2, "tests": 3, "cells": 31}
+        small = {"atoms": 5, "samples": 4, "clouds": 2, "tests": 3}
         yield rehearse(energy.Energy, jax.random.key(1), **small)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from haarflow.algebra.groups import PlanarRotations
 from haarflow.algebra.reps import natural_rep, trivial_rep
-from haarflow.experiments import generalisation, lazy_active, rates, strong_invariance
+from haarflow.experiments import beyond_kernels, escape_law, generalisation, lazy_active, rates, strong_invariance
 from haarflow.runs.experiment import stream
 
 KEY = jax.random.key(0)
@@ -48,9 +48,9 @@ def test_names_and_numbers_are_streams_of_their_own():
 
 
 def test_starts_and_samples_of_the_published_lazy_active_do_not_meet(seeds):
-    full = lazy_active.LazyActive.full()
+    full, other = lazy_active.LazyActive.full(), beyond_kernels.BeyondKernels.full()
     starts = seeds(lazy_active, lambda: full.scaling(KEY, 64))
-    samples = [seed for d in full.dims for seed in seeds(lazy_active, lambda d=d: full.learning(KEY, d))]
+    samples = [seed for d in other.dims for seed in seeds(beyond_kernels, lambda d=d: other.learning(KEY, d))]
     assert len(starts) == full.runs + 1
     assert not set(starts) & set(samples)
 
@@ -83,12 +83,13 @@ def test_repetitions_and_escapes_have_different_keys(monkeypatch):
         seen.append(np.asarray(jax.random.key_data(key)).tolist())
         raise Enough
 
-    monkeypatch.setattr(strong_invariance, "flow", heard)
+    for module in (strong_invariance, escape_law):
+        monkeypatch.setattr(module, "flow", heard)
     quick = strong_invariance.StrongInvariance()
     with pytest.raises(Enough):
         quick.train(KEY, "weak", 5, range(quick.repetitions))
     with pytest.raises(Enough):
-        quick.escape(KEY, 100, 0.1, 20)
+        escape_law.EscapeLaw().escape(KEY, 100, 0.1, 20)
     runs, escapes = seen
     first_steps = [
         np.asarray(jax.random.key_data(jax.random.fold_in(jax.random.wrap_key_data(np.uint32(run)), k)))

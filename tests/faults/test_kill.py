@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from haarflow.cli import answer
 from haarflow.files import write_whole
+from haarflow.runs import catalogue, machine
 
 TOYS = Path(__file__).parents[1] / "toys"
 HEARING = """
@@ -59,10 +61,12 @@ def records(out):
     return found | {path.relative_to(out): path.read_bytes() for path in out.glob("*/*/arrays.npz")}
 
 
-def test_a_killed_run_resumes_to_the_same_bytes(tmp_path):
+def test_a_killed_run_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     env = environment(tmp_path, HAARFLOW_EXPERIMENTS=str(TOYS))
-    words = ["run", "slow-parts", "--set", "count=8", "--out"]
-    finish([*words, str(tmp_path / "calm")], env)
+    words = ["run", "slow-parts", "--set", "count=8", "--workers", "1", "--out"]
+    monkeypatch.setenv(catalogue.EXTRA, str(TOYS))
+    monkeypatch.setenv(machine.NO_CACHE, "1")
+    assert answer([*words[:-2], "0", "--out", str(tmp_path / "calm")]) == 0  # undisturbed, and in this process
     moments = random.Random(5)
     for _ in range(3):
         process = start([*words, str(tmp_path / "killed")], env)
@@ -106,29 +110,20 @@ def _write(path, how):
     return subprocess.Popen([sys.executable, "-c", WRITING, str(path), how])
 
 
-def test_what_a_killed_writer_leaves_is_tidied_by_the_next_command(tmp_path):
-    env = environment(tmp_path, HAARFLOW_EXPERIMENTS=str(TOYS))
-    words = [
-        "run",
-        "slow-parts",
-        "--set",
-        "count=1",
-        "--set",
-        "wait=0.0",
-        "--workers",
-        "0",
-        "--out",
-        str(tmp_path / "out"),
-    ]
-    finish(words, env)
+def test_what_a_killed_writer_leaves_is_tidied_by_the_next_command(tmp_path, monkeypatch):
+    monkeypatch.setenv(catalogue.EXTRA, str(TOYS))
+    monkeypatch.setenv(machine.NO_CACHE, "1")
     report = tmp_path / "out" / "report.html"
+    settings = ["--set", "count=1", "--set", "wait=0.0"]
+    words = ["run", "slow-parts", *settings, "--workers", "0", "--out", str(report.parent)]
+    assert answer(words) == 0
     assert _write(report, "SIGKILL").wait() == -signal.SIGKILL
     (left,) = report.parent.glob(".report.html.*")
     assert not report.exists()
-    finish(words, env)
+    assert answer(words) == 0
     assert not left.exists()
     _write(report, "SIGKILL").wait()
-    finish(["report", str(report.parent)], env)
+    assert answer(["report", str(report.parent)]) == 0
     assert not list(report.parent.glob(".report.html.*"))
     assert report.exists()
 
@@ -197,7 +192,9 @@ def test_workers_die_with_their_parent(tmp_path):
 
 def test_ctrl_c_stops_at_once_and_says_that_the_run_resumes(tmp_path):
     env = environment(tmp_path, HAARFLOW_EXPERIMENTS=str(TOYS))
-    process = start(["run", "slow-parts", "--set", "wait=3", "--set", "count=60", "--out", str(tmp_path)], env)
+    process = start(
+        ["run", "slow-parts", "--set", "wait=3", "--set", "count=60", "--workers", "1", "--out", str(tmp_path)], env
+    )
     _begun(process)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=30)  # the parts that are left would take three times as long

@@ -95,3 +95,14 @@ def test_a_call_that_takes_too_much_costs_only_itself(monkeypatch, answers):
     with calls.Helper() as helper:
         faults = [helper.ask(0, answers.Call("planted", "nothing", source, "bad", 0.0)) for source in sources]
     assert [fault and fault.word for fault in faults] == ["RAW", "CRASH", "LATE", None]
+
+
+@pytest.mark.slow
+def test_memory_that_earlier_calls_have_filled_is_not_blamed_on_the_next(monkeypatch, answers):
+    monkeypatch.setenv("PYTHONPATH", str(STORM.parents[2] / "src"))
+    import storm as calls
+
+    with calls.Helper() as helper:
+        for source in ["np.__dict__.setdefault('kept', np.ones(2**28))", "np.ones(2**28).sum()", "3.0"]:
+            assert helper.ask(0, answers.Call("planted", "nothing", source, "traced", 0.0)) is None
+        assert helper.begun == 2

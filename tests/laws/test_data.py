@@ -66,7 +66,7 @@ def test_files_become_samples(tmp_path):
         ("thin.csv", b"1\n2\n", "needs more columns than outputs"),
         ("cut.npz", b"PK\x03\x04 not a zip", "does not read as one"),
         ("empty.npz", b"", "does not read as one"),
-        ("table.txt", b"1", r"ends in \.npz, \.csv or \.parquet, or has idx in its name; got table.txt"),
+        ("table.txt", b"1", r"ends in \.npz, \.npy, \.csv or \.parquet, or has idx in its name; got table.txt"),
         ("cut.csv.gz", b"\x1f\x8b\x08 no gzip", "packed by gzip; got cut.csv.gz, which does not unpack"),
         ("plain.csv.gz", b"1,2\n", "packed by gzip; got plain.csv.gz, which does not unpack"),
         ("table.parquet", b"1", "is read by pyarrow; got table.parquet and no pyarrow. Write pip install"),
@@ -96,7 +96,8 @@ def test_files_become_samples(tmp_path):
         ("nan.npz", {"x": np.array([[1.0], [np.inf]]), "y": np.ones(2)}, "a NaN or infinity in x, row 1, of nan.npz"),
     ],
 )
-def test_bad_files_get_their_sentence(tmp_path, name, content, sentence):
+def test_bad_files_get_their_sentence(tmp_path, name, content, sentence, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     if content == "folder":
         (tmp_path / name).mkdir()
     elif isinstance(content, dict):

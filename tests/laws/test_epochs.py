@@ -1,7 +1,9 @@
 """Without replacement every row is seen once in an epoch, in an order of its own, and a killed flow goes on with it."""
 
+import functools
 import itertools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,32 +25,43 @@ from haarflow.models.units import Dense
 KEY = jax.random.key(3)
 
 
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def rows(key, k, size, m):
+    """The rows of one step, by one program."""
+    return rows_at(key, k, size, m)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2, 3))
+def _line(key, m, size, steps):
+    return jax.vmap(lambda k: rows_at(key, k, size, m))(jnp.arange(steps))
+
+
 def line(m, size, steps, key=KEY):
     """The rows of so many steps, one after the other."""
-    taken = jax.jit(jax.vmap(lambda k: rows_at(key, k, size, m)))(jnp.arange(steps))
-    return np.asarray(taken).ravel()
+    return np.asarray(_line(key, m, size, steps)).ravel()
 
 
 @pytest.mark.parametrize(("m", "size"), [(12, 4), (13, 4), (7, 7), (5, 12), (1, 3), (2, 1), (100, 32), (6, 4)])
 def test_every_row_is_seen_once_in_every_epoch(m, size):
-    rows = line(m, size, -(-5 * m // size))[: 5 * m].reshape(5, m)
-    np.testing.assert_array_equal(np.sort(rows, axis=1), np.tile(np.arange(m), (5, 1)))
+    steps = -(-5 * m // size)
+    seen = line(m, size, steps)[: 5 * m].reshape(5, m)
+    np.testing.assert_array_equal(np.sort(seen, axis=1), np.tile(np.arange(m), (5, 1)))
     if m > 5:
-        assert len({tuple(row) for row in rows.tolist()}) == 5
-        assert line(m, size, 1, jax.random.key(4)).tolist() != rows.ravel()[:size].tolist()
+        assert len({tuple(row) for row in seen.tolist()}) == 5
+        assert line(m, size, steps, jax.random.key(4))[:size].tolist() != seen.ravel()[:size].tolist()
 
 
 def test_the_order_does_not_depend_on_where_counting_begins():
     """Step 10⁹, in 32 bits, is the step that it is in whole numbers of any size."""
     m, size, far = 60_000, 128, 10**9
     with jax.enable_x64(False):
-        found = jax.jit(lambda k: rows_at(KEY, k, size, m))(jnp.asarray(far))
+        found = rows(KEY, jnp.asarray(far), size, m)
     assert found.dtype == np.int32
-    np.testing.assert_array_equal(found, rows_at(KEY, jnp.asarray(far), size, m))
+    np.testing.assert_array_equal(found, rows(KEY, np.int64(far), size, m))
     epoch = far * size // m
     begin = -(-epoch * m // size)
-    near = line(m, size, 3)  # places of the first epoch, whose order is another
-    assert len(set(np.asarray(rows_at(KEY, jnp.asarray(begin), size, m)).tolist())) == size
+    near = np.concatenate([rows(KEY, np.int64(k), size, m) for k in range(3)])  # of the first epoch, in another order
+    assert len(set(np.asarray(rows(KEY, np.int64(begin), size, m)).tolist())) == size
     assert set(near.tolist()) != set(np.asarray(found).tolist())
 
 
@@ -129,14 +142,24 @@ def test_a_killed_flow_goes_on_in_the_same_epoch(tmp_path, monkeypatch):
     np.testing.assert_array_equal(path.cloud.atoms, whole.cloud.atoms)
 
 
+def labels(data, key):
+    """The labels of a batch, by one program."""
+    return np.asarray(batch(data, key)[1])[:, 0].tolist()
+
+
+@eqx.filter_jit
+def batch(data, key):
+    return data.batch(key)
+
+
 def test_wrapped_data_are_in_order_too():
     swap = natural_rep(Cyclic(2))
     sample = Sample(np.arange(10.0).reshape(5, 2), np.arange(5.0), size=5, replace=False)
     for data in (sample, augment(sample, swap, trivial_rep(swap.group))):
         there = at_step(Descend(Risk(Dense(2, 1), data)), KEY, jnp.asarray(4)).functional.data
-        batches = [there.batch(jax.random.key(seed))[1][:, 0].tolist() for seed in (0, 1)]
-        assert batches[0] == batches[1] == sample.ys[rows_at(KEY, 4, 5, 5), 0].tolist()
-    drawn = {tuple(sample.batch(jax.random.key(seed))[1][:, 0].tolist()) for seed in range(6)}
+        batches = [labels(there, jax.random.key(seed)) for seed in (0, 1)]
+        assert batches[0] == batches[1] == np.asarray(sample.ys)[rows(KEY, np.int64(4), 5, 5), 0].tolist()
+    drawn = {tuple(labels(sample, jax.random.key(seed))) for seed in range(6)}
     assert len(drawn) > 1
 
 

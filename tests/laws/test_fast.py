@@ -20,7 +20,7 @@ from haarflow.members import members
 from haarflow.models.units import Dense, Unit
 
 FUSED = [unit for unit, *_ in members(Unit) if unit.fused() is not None]
-pytestmark = pytest.mark.optimised
+optimised = pytest.mark.optimised
 
 
 @eqx.filter_jit
@@ -29,6 +29,7 @@ def both(form, weights, thetas, xs):
     return form.weighted_sum(weights, thetas, xs), *form.pullback(weights, thetas, xs, jnp.sin)
 
 
+@optimised
 @pytest.mark.parametrize("unit", FUSED, ids=str)
 @pytest.mark.parametrize("samples", [4, 70])
 def test_a_fused_form_is_the_formula(unit, samples):
@@ -43,6 +44,7 @@ def test_a_fused_form_is_the_formula(unit, samples):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
 
 
+@optimised
 @pytest.mark.parametrize("name", ["sigmoid", "tanh", "relu", "erf"])
 def test_the_fused_form_of_large_clouds_is_that_of_small_ones(name):
     """Past the cache a dense unit sums sample by sample; in two halves it does not."""
@@ -82,6 +84,7 @@ def test_one_switch_runs_a_flow_by_the_plain_forms(unit, monkeypatch):
     np.testing.assert_allclose(quick.weights, slow.weights, rtol=1e-11, atol=1e-12)
 
 
+@optimised
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64, jnp.uint32])
 def test_settled_arrays_are_the_same_to_the_bit(dtype):
     tree = {"a": jax.random.normal(jax.random.key(0), (5, 3)) * 1e9, "b": jnp.array(7.0), "c": jnp.arange(4.0)}
@@ -91,6 +94,7 @@ def test_settled_arrays_are_the_same_to_the_bit(dtype):
         np.testing.assert_array_equal(before, after)
 
 
+@optimised
 def test_what_is_settled_is_not_computed_again_for_every_particle():
     """Of the compiled program, the part that runs over particles holds no cosine: it is taken of 20 numbers alone."""
 

@@ -1,6 +1,7 @@
 """Functionals beside their laws (test_members.py): blocks, folded samples, sums, precision, and what is refused."""
 
 import contextlib
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -30,9 +31,19 @@ from haarflow.models.units import Bump, Custom, Dense, Perceptron, network
 KEY = jax.random.key(0)
 
 
+@functools.cache
 def weighted_cloud(n=6, p=4, seed=5):
-    keys = jax.random.split(jax.random.key(seed))
-    return Cloud(jax.random.normal(keys[0], (n, p)), jax.nn.softmax(jax.random.normal(keys[1], (n,))))
+    draw = np.random.default_rng(seed)
+    return Cloud(draw.normal(size=(n, p)), draw.dirichlet(np.ones(n)))
+
+
+def compiled(function, *given):
+    """What a function returns, by one program of its own rather than one for every operation."""
+    return eqx.filter_jit(lambda *given: function(*given))(*given)
+
+
+def value_and_variation(functional, cloud):
+    return functional(cloud), functional.variation(cloud)
 
 
 def shown(member):
@@ -44,12 +55,12 @@ def test_blocks_of_particles_change_nothing(monkeypatch):
     swap = natural_rep(Cyclic(2))
     risk = Risk.examples()[0]
     for functional in (risk, Risk(average(risk.unit, swap, swap), risk.data)):
-        whole, value = functional.variation(weighted_cloud(n=7)), functional(weighted_cloud(n=7))
+        value, whole = compiled(value_and_variation, functional, weighted_cloud(n=7))
         for size in (1, 3, 5):
             monkeypatch.setattr(tuning, "SUMMED", 8 * 6 * size)
             monkeypatch.setattr(tuning, "AT_ONCE", 8 * 6 * size)
-            parts = functional.variation(weighted_cloud(n=7))
-            np.testing.assert_allclose(functional(weighted_cloud(n=7)), value, rtol=1e-14)
+            again, parts = compiled(value_and_variation, functional, weighted_cloud(n=7))
+            np.testing.assert_allclose(again, value, rtol=1e-14)
             np.testing.assert_allclose(parts.potential, whole.potential, rtol=1e-13, atol=1e-15)
             np.testing.assert_allclose(parts.velocity, whole.velocity, rtol=1e-13, atol=1e-15)
             monkeypatch.undo()
@@ -71,11 +82,12 @@ def test_samples_that_are_folded_are_told_apart_at_every_scale(size):
 def test_an_atom_without_mass_feels_the_potential_of_the_others():
     risk = Risk.examples()[0]
     cloud = weighted_cloud()
-    guest = jnp.concatenate([cloud.atoms, jnp.full((1, 4), 0.3)])
-    light = risk.variation(Cloud(guest, jnp.append(cloud.weights, 0.0)))
-    nearly = risk.variation(Cloud(guest, jnp.append(cloud.weights * (1 - 1e-9), 1e-9)))
-    np.testing.assert_allclose(light.velocity[-1], nearly.velocity[-1], rtol=1e-6)
-    assert float(jnp.abs(light.velocity[-1]).max()) > 1e-3
+    guest, weights = np.concatenate([cloud.atoms, np.full((1, 4), 0.3)]), np.asarray(cloud.weights)
+    shares = np.append(weights, 0.0), np.append(weights * (1 - 1e-9), 1e-9)
+    velocity = eqx.filter_jit(lambda cloud: risk.variation(cloud).velocity)
+    light, nearly = (np.asarray(velocity(Cloud(guest, share)))[-1] for share in shares)
+    np.testing.assert_allclose(light, nearly, rtol=1e-6)
+    assert np.abs(light).max() > 1e-3
 
 
 def test_a_restricted_field_stays_in_its_subspace():
@@ -91,7 +103,7 @@ def test_a_functional_refuses_atoms_of_another_size_or_takes_every_size(function
     for p in (1, 2, 3, 5, 8):
         for ask in (functional, functional.variation):
             with contextlib.suppress(Refusal):
-                taken += [np.isfinite(leaf).all() for leaf in jax.tree.leaves(ask(weighted_cloud(p=p)))]
+                taken += [np.isfinite(leaf).all() for leaf in jax.tree.leaves(compiled(ask, weighted_cloud(p=p)))]
     assert functional.dim in (None, 4)
     assert all(taken)
     assert len(taken) in ((0, 15) if functional.dim is None else (0,))
@@ -118,19 +130,24 @@ def test_a_sum_is_one_of_clouds_in_one_space():
         _ = risk + Penalty(0.1) + other
 
 
+def drawn(functional, cloud, truth):
+    """On one batch: the value and the variation at a cloud, and the value at the cloud that it is a copy of."""
+    batch = functional.sample(KEY)
+    return *value_and_variation(batch, cloud), batch(truth)
+
+
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("unit", [Perceptron(2, 1, "tanh"), Dense(2, 1), Bump(2), Scaled(Dense(2, 1), np.float64(2))])
 def test_the_cloud_decides_the_precision(unit, kind):
     """Data of the other precision, drawn or not: what comes back is of the cloud's, and nearly the same."""
     other = np.float64 if kind == np.float32 else np.float32
     xs, truth = np.array([[0.3, -1.0], [0.5, 0.2]]), weighted_cloud(p=unit.dim)
-    cloud = Cloud(truth.atoms.astype(kind), truth.weights.astype(kind))
-    teacher = Teacher(unit, Cloud(truth.atoms.astype(other), truth.weights.astype(other)), 3)
+    cloud, labels = (Cloud(*(np.asarray(part, t) for part in (truth.atoms, truth.weights))) for t in (kind, other))
+    teacher = Teacher(unit, labels, 3)
     for data in (Sample(xs.astype(other), np.sin(xs[:, :1]).astype(other)), teacher):
-        drawn = (Risk(unit, data) + Penalty(np.float64(0.1))).sample(KEY)
-        value, variation = drawn(cloud), drawn.variation(cloud)
+        value, variation, wanted = compiled(drawn, Risk(unit, data) + Penalty(np.float64(0.1)), cloud, truth)
         assert {value.dtype, *(part.dtype for part in variation)} == {np.dtype(kind)}
-        np.testing.assert_allclose(value, drawn(truth), rtol=1e-5)
+        np.testing.assert_allclose(value, wanted, rtol=1e-5)
     assert network(unit, cloud, xs.astype(other)).dtype == kind
 
 

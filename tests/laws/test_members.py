@@ -12,6 +12,8 @@ from haarflow.algebra.reps import TrivialRep
 from haarflow.dynamics.fields import Descend, Tangent
 from haarflow.dynamics.players import map_clouds
 from haarflow.learning.functionals import Variation
+from haarflow.members import members
+from haarflow.models.adversaries import VectorDiscriminator, VectorGenerator
 from haarflow.practice.laws import book, cases, check_laws, findings
 
 KINDS = [kind for kind in book() if kind is not Finite]  # whose laws are asked of the groups that are finite
@@ -364,8 +366,49 @@ def on_swap(member):
     return member, SWAP, hf.trivial_rep(SWAP.group)
 
 
+class Stake(hf.gans.Objective):
+    """A game with a choice of faults."""
+
+    fault: str = eqx.field(default="", static=True)
+
+    def discriminator_loss(self, true, made):
+        return jnp.mean(made) - jnp.mean(true)
+
+    def generator_loss(self, true, made):
+        return jnp.mean(made) if self.fault == "helps the other" else -jnp.mean(made)
+
+    def penalty(self, squares):
+        return -jnp.mean(squares) if self.fault == "pays for slopes" else jnp.mean(squares)
+
+    @classmethod
+    def examples(cls):
+        return [cls()]
+
+
+def bent(network):
+    """The same network with an input that is let past the layers that know the group."""
+
+    class Slanted(type(network)):
+        """The network with a way past its layers."""
+
+        def finish(self, u):
+            return super().finish(u) + u[:, :1] * np.arange(1, self.on_x.dim + 1)
+
+        def scores(self, x):
+            return super().scores(x) + x[:, :1]
+
+    found = object.__new__(Slanted)
+    for name, value in vars(network).items():
+        object.__setattr__(found, name, value)
+    return found
+
+
 LABELS = np.array([[0.3, -1.2], [2.0, 0.1]])
 FAULTS = {
+    "each player gains by the scores it wants": [Stake("helps the other")],
+    "slopes are fined more where they are steeper": [Stake("pays for slopes")],
+    "what is made moves with the latent point": [bent(one) for one in VectorGenerator.examples()[:1]],
+    "scores do not move": [bent(one) for one in VectorDiscriminator.examples()[:1]],
     "generators are orthogonal and the lie algebra is skew": [Turn("not skew"), Turn("a generator that stretches")],
     "elements make a group with the identity first": [Klein("a quarter turn"), Klein("identity last")],
     "generators make all the elements": [Klein("one generator")],
@@ -419,6 +462,11 @@ UNBROKEN = {  # laws of what the base class decides, or that another law stands 
 LAWS = {law.name: law for laws in book().values() for law in laws if law.kind.__name__ != "Experiment"}
 
 
+def test_members_of_every_room_are_found():
+    rooms = {type(one).__module__.split(".")[1] for one in members(hf.extend.Field)}
+    assert rooms >= {"dynamics", "practice"}
+
+
 def test_every_law_has_a_fault():
     assert set(FAULTS) | UNBROKEN == set(LAWS)
 
@@ -430,7 +478,7 @@ def test_every_law_is_broken_by_its_fault(name):
         assert not found.holds, f"{example} passes: {found}"
 
 
-@pytest.mark.parametrize("kind", [Turn, Klein, Kink, Model, Odd, Spring, Drift, Duel, Cube])
+@pytest.mark.parametrize("kind", [Turn, Klein, Kink, Model, Odd, Spring, Drift, Duel, Cube, Stake])
 def test_the_same_members_without_a_fault_keep_every_law(kind):
     assert [str(one) for one in findings(kind) if not one.holds] == []
 
@@ -443,3 +491,42 @@ def test_findings_are_read_by_people_and_by_pandas():
     assert check_laws(Descend.examples()[0]).holds
     with pytest.raises(hf.Refusal, match=r"check_laws takes a member of a kind that has laws \(Group, .*; got 'x'"):
         check_laws("x")
+
+
+UNIT, SWAP = hf.Dense(2, 2), hf.natural_rep(hf.Cyclic(2))
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ((UNIT,), r"check_laws takes \(unit, on_x, on_y\) for the class Dense; got a tuple of 1.* Write Dense itself"),
+        (UNIT, r"check_laws takes \(unit, on_x, on_y\) for the class Dense; got .*Dense"),
+        ((UNIT, SWAP), r"takes \(unit, on_x, on_y\) for the class Dense; got a tuple of 2"),
+        ((UNIT, SWAP, SWAP, SWAP), r"takes \(unit, on_x, on_y\) for the class Dense; got a tuple of 4"),
+        ((UNIT, 3, SWAP), r"check_laws's on_x is a Rep; got 3"),
+        ((UNIT, SWAP, hf.natural_rep(hf.Cyclic(3))), r"one group"),
+        ((UNIT, SWAP + SWAP, SWAP), r"needs representations of those sizes; got on_x of size 4"),
+        ((hf.losses.Huber(),), r"takes \(loss, ys\) for the class Huber; got a tuple of 1"),
+        ((hf.losses.Huber(), "y"), r"check_laws's ys"),
+        ((hf.losses.Huber(), np.ones(3)), r"check_laws's ys has the shape \(m, c\); got the shape \(3,\)"),
+        ((hf.Penalty(0.5), 3), r"check_laws's cloud is a Cloud; got 3"),
+        ((hf.Heun(), 3), r"check_laws takes a member alone for the class Heun; got a tuple of 2"),
+        ((hf.Cyclic(2), 3), r"check_laws takes a member alone for the class Cyclic; got a tuple of 2"),
+        ((), r"check_laws takes a member of a kind that has laws .*; got"),
+    ],
+)
+def test_what_is_no_example_is_refused_at_the_door(given, sentence):
+    with pytest.raises(hf.Refusal, match=sentence):
+        check_laws(given)
+
+
+def test_an_example_of_the_wrong_form_is_a_finding_in_a_sentence():
+    class Unfinished(Kink):
+        @classmethod
+        def examples(cls):
+            return [(cls("nothing"),), 3]
+
+    first, second = findings(Unfinished)
+    assert first.told.startswith("examples() takes (unit, on_x, on_y) for the class Unfinished; got a tuple of 1")
+    assert second.told.startswith("examples() takes a member of a kind that has laws")
+    assert not first.holds

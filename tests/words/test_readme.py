@@ -23,6 +23,23 @@ def test_the_example_prints_what_the_readme_says():
     assert len([line for line in code.splitlines() if line.strip()]) <= 12
 
 
+@pytest.mark.parametrize("scheme", ["hf.Euler()", "hf.Optax(optax.adam(1.0))"])
+def test_the_example_restricted_ends_at_rounding_from_equivariant(scheme, capsys):
+    """`restrict(field, action)` in the place of the field, the start and the noise as they are; fewer steps do."""
+    code = re.search(r"```python\n(.*?)```", README, re.S)[1].replace("steps=2000", "steps=50")
+    for old, new in {
+        "hf.Descend(hf.Risk(unit, data))": "hf.restrict(hf.Descend(hf.Risk(unit, data)), unit.action(swap, swap))",
+        "hf.Euler()": scheme,
+        ":.3f} from": "} from",
+    }.items():
+        assert code.count(old) == 1
+        code = code.replace(old, new)
+    exec(f"import optax\n{code}", {})
+    ends = dict(re.findall(r"(\w+) training ends (\S+) from", capsys.readouterr().out))
+    assert float(ends["plain"]) < 1e-14
+    assert float(ends["augmented"]) > 1e-6
+
+
 def rows():
     """The table of claims: experiment to the cells of its row."""
     table = re.findall(r"^\| (.+?) \| `([a-z0-9-]+)` \| (.+?) \|$", README, re.M)

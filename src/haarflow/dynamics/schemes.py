@@ -277,18 +277,19 @@ class Each(Scheme):
     schemes: Mapping[str, Scheme]
 
     def start(self, clouds):
-        self._refuse_unless_named(clouds)
+        self.refuse_unless_named(clouds)
         return {name: scheme.start({name: clouds[name]}) for name, scheme in self.schemes.items()}
 
     def step(self, key, field, clouds, state, dt):
-        self._refuse_unless_named(clouds)
+        self.refuse_unless_named(clouds)
         view, moved, memory = View(field, clouds), {}, {}
         for name, scheme in self.schemes.items():
             after, memory[name] = scheme.step(key, view, {name: clouds[name]}, state[name], dt)
             moved[name] = after[name]
         return moved, memory
 
-    def _refuse_unless_named(self, clouds):
+    def refuse_unless_named(self, clouds: Any) -> None:
+        """A sentence, where the players are not those who have schemes."""
         if not isinstance(clouds, Mapping) or set(clouds) != set(self.schemes):
             got = f"the players {listed(clouds)}" if isinstance(clouds, Mapping) else "one cloud"
             raise Refusal(

@@ -9,14 +9,7 @@ make claims; `panel` and `film` mark pictures, for which `curves`, `power_laws`,
 `colour` draw.
 """
 
-from haarflow.runs.experiment import Count as Count
 from haarflow.runs.experiment import Experiment as Experiment
-from haarflow.runs.experiment import Horizon as Horizon
-from haarflow.runs.experiment import NonNegative as NonNegative
-from haarflow.runs.experiment import Positive as Positive
-from haarflow.runs.experiment import Sizes as Sizes
-from haarflow.runs.experiment import Step as Step
-from haarflow.runs.experiment import Steps as Steps
 from haarflow.runs.experiment import above as above
 from haarflow.runs.experiment import at_least as at_least
 from haarflow.runs.experiment import below as below
@@ -32,6 +25,13 @@ from haarflow.runs.experiment import power_law as power_law
 from haarflow.runs.experiment import stream as stream
 from haarflow.runs.experiment import tell as tell
 from haarflow.runs.experiment import within as within
+from haarflow.runs.sizes import Count as Count
+from haarflow.runs.sizes import Horizon as Horizon
+from haarflow.runs.sizes import NonNegative as NonNegative
+from haarflow.runs.sizes import Positive as Positive
+from haarflow.runs.sizes import Sizes as Sizes
+from haarflow.runs.sizes import Step as Step
+from haarflow.runs.sizes import Steps as Steps
 from haarflow.runs.style import boxes as boxes
 from haarflow.runs.style import colour as colour
 from haarflow.runs.style import curves as curves

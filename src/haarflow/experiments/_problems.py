@@ -1,35 +1,21 @@
-"""Small problems and what is known of them.
+"""Small problems and what is known of them: bumps on the line under noise, and neurons on the circle.
 
-Bumps on the line, grids refined against Gaussians, cold Gibbs laws; Gaussians that move and grow, a mixture with a bad
-start; neurons on the circle, whose best law is a convex program.
+The first are those of the experiments `langevin` and `fokker-planck`; the best law of the others, which
+`generalisation` learns, is a convex program.
 """
 
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
-from haarflow.dynamics.grids import (
-    Gibbs,
-    Grid,
-    GridPath,
-    fokker_planck,
-    free_energy,
-    gibbs,
-    local_gibbs,
-    relative_entropy,
-)
-from haarflow.dynamics.optimality import optimality_gap
-from haarflow.dynamics.oracles import QuadraticEnergy, gaussian_flow
-from haarflow.dynamics.pairwise import Pairwise
-from haarflow.learning.data import Sample
-from haarflow.learning.risks import Functional, Penalty, Risk, Sum
+from haarflow.dynamics.grids import Gibbs, Grid, free_energy, local_gibbs, relative_entropy
+from haarflow.learning.risks import Functional, Sum
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.neurons import Neuron
-from haarflow.models.units import Bump, Custom, network
+from haarflow.models.units import Custom, network
 from haarflow.runs.experiment import Named, named
 
 
@@ -89,134 +75,6 @@ def late_rate(times: np.ndarray, gap: np.ndarray) -> float:
     """The rate of a decay, fitted over the decades where it is a pure exponential; nan of too few times."""
     used = (gap < 1e-4 * gap[0]) & (gap > 1e-9 * gap[0])
     return float(-np.polyfit(times[used], np.log(gap[used]), 1)[0]) if used.sum() > 2 else np.nan
-
-
-def refined(d: int, cells: tuple[int, ...]) -> tuple[np.ndarray, float, float]:
-    """Errors of the grid solver over finer and finer cells, dt ∝ their square; the worst mass and the least cell."""
-    found = [line_error(m, 24 * (m // 24) ** 2) if d == 1 else box_error(d, m, cells[0]) for m in cells]
-    errors, masses, least = map(np.array, zip(*found, strict=True))
-    return errors, masses.max(), least.min()
-
-
-def _attraction(theta, other):
-    return jnp.sum((theta - other) ** 2) / 4
-
-
-def line_error(cells: int, steps: int) -> tuple[float, float, float]:
-    """On the line, a spring and attraction to the mean: `m' = −m`, `S' = −2(1 + ½)S + 2 beta`; L1 at t = 0.4."""
-    grid, beta, stiffness, end = Grid(-4, 4, cells), 0.4, 1.5, 0.4
-    energy = Penalty(1.0) + Pairwise(lambda theta: 0.0 * theta[0], _attraction)
-    path = fokker_planck(energy, grid, grid.normal(0.8, 0.5), temperature=beta, dt=end / steps, steps=steps)
-    still = beta / stiffness
-    variance = still + (0.25 - still) * np.exp(-2 * stiffness * end)
-    exact = np.asarray(grid.normal(0.8 * np.exp(-end), np.sqrt(variance)).weights)
-    return float(np.abs(path.weights[-1] - exact).sum()), *_health(path)
-
-
-def box_error(d: int, cells: int, coarsest: int) -> tuple[float, float, float]:
-    """In a box, a tilted spring H: mean `exp(−Ht) m`, covariance by `S' = −HS − SH + 2 beta`; moments at t = 0.3."""
-    beta, end, start = 0.25, 0.3, np.array([0.5, -0.3, 0.2])[:d]
-    spring = (np.diag([1.0, 1.5, 0.8]) + 0.3 * (np.ones((3, 3)) - np.eye(3)))[:d, :d]
-    grid, steps = Grid([-3.0] * d, [3.0] * d, [cells] * d), 3 * (cells // coarsest) ** 2
-    energy = Penalty(1.0, lambda theta: theta @ jnp.asarray(spring) @ theta / 2)
-    path = fokker_planck(energy, grid, grid.normal(start, 0.5), temperature=beta, dt=end / steps, steps=steps)
-    weights, places = path.weights[-1], grid.centres
-    mean = weights @ places
-    spread = (places - mean).T @ ((places - mean) * weights[:, None])
-    values, frame = np.linalg.eigh(spring)
-    wanted = frame @ np.diag(beta / values + (0.25 - beta / values) * np.exp(-2 * values * end)) @ frame.T
-    gaps = np.abs(spread - wanted).max(), np.abs(mean - frame @ np.diag(np.exp(-values * end)) @ frame.T @ start).max()
-    return float(sum(gaps)), *_health(path)
-
-
-def _health(path: GridPath) -> tuple[float, float]:
-    return path.mass_error, float(path.weights.min())
-
-
-def cold_gaps(d: int, temperatures: tuple[float, ...]) -> tuple[list[float], float]:
-    """`E(mu_beta) − min E` for bumps in R^d after a target twice one bump at zero, where one atom at zero is optimal.
-
-    Also the certificate that it is.
-    """
-    axis = np.array([-1.0, 0.0, 1.0])
-    xs = np.stack(np.meshgrid(*[axis] * d, indexing="ij"), axis=-1).reshape(-1, d)
-    own = np.exp(-np.sum(xs**2, axis=1) / 2)[:, None]
-    energy = Risk(spot(d, 1.0, 0.5), Sample(xs, 2 * own)) + Penalty(0.5)
-    grid, value = Grid([-1.6] * d, [1.6] * d, [40] * d), eqx.filter_jit(energy)
-    laws = [gibbs(energy, grid, temperature=beta, tolerance=1e-10).cloud for beta in temperatures]
-    point = optimality_gap(energy, uniform(np.zeros((1, d))), jnp.asarray(grid.centres))
-    return [float(value(law)) - np.mean(own**2) / 2 for law in laws], float(point)
-
-
-class Bowl(NamedTuple):
-    """A quadratic energy, a Gaussian start in the plane, and the rates of transport, growth and noise."""
-
-    energy: QuadraticEnergy
-    mean: np.ndarray
-    covariance: np.ndarray
-    transport: float
-    alpha: float
-    beta: float
-
-    def moments(self, time: float, step: float | None = None) -> np.ndarray:
-        """The five moments in closed form; with `step`, what Euler's method makes of their equations."""
-        rates = {"transport": self.transport, "alpha": self.alpha, "beta": self.beta}
-        start = self.mean, self.covariance
-        means, covariances = gaussian_flow(self.energy, *start, times=np.array([time]), step=step, **rates)
-        return _five(means[-1], covariances[-1])
-
-
-BOWLS = {  # H, b and A, the mean and the covariance of the start; rates. Symmetric matrices are given by three numbers.
-    "transport and growth": ((2, 0.4, 0.5), (0.5, -0.5), (0, 0, 0), (1, -1), (0.5, 0.1, 1), 1.0, 1.2, 0.0),
-    "noise and interaction": (
-        (1, 0.3, 0.8),
-        (-0.4, 0.2),
-        (0.4, 0.1, -0.2),
-        (0.7, 0.9),
-        (0.8, -0.2, 0.4),
-        1.0,
-        0.6,
-        0.3,
-    ),
-    "growth leads": ((1.5, -0.5, 1.2), (0.3, 0.6), (0.2, 0, 0.3), (-0.8, 0.5), (1, 0.3, 0.7), 0.2, 2.0, 0.1),
-}
-
-
-def bowl(name: str) -> Bowl:
-    """One of the bowls."""
-    H, b, A, mean, covariance, *rates = BOWLS[name]
-    H, A, covariance = (np.array([row[:2], row[1:]], float) for row in (H, A, covariance))
-    return Bowl(QuadraticEnergy(H, np.array(b, float), A), np.array(mean, float), covariance, *rates)
-
-
-def planar_moments(clouds: Cloud) -> Float[np.ndarray, "r k"]:
-    """The five moments of each cloud of a stack."""
-    away = clouds.atoms - clouds.mean()[:, None]
-    return _five(clouds.mean(), jnp.einsum("rn,rni,rnj->rij", clouds.weights, away, away))
-
-
-def _five(mean, covariance) -> np.ndarray:
-    return np.concatenate([mean, covariance[..., *np.triu_indices(2)]], axis=-1)
-
-
-MIXTURE = ((1.0, -2.0, 0.5), (-2.0, 0.0, 1.0), (1.0, 2.0, 0.5))  # coefficient, centre and variance of each part
-LINE = 14.0  # the length of the line over which the mixture's risk is integrated, with spectral accuracy
-
-
-def mixture(xs: Float[np.ndarray, "*b"]) -> Float[np.ndarray, "*b"]:
-    """Three Gaussians on the line, the middle one upside down."""
-    return np.sum([c * np.exp(-((xs - m) ** 2) / (2 * v)) for c, m, v in MIXTURE], axis=0)
-
-
-def mixture_risk(points: int = 24) -> Risk:
-    """The mean half square to the mixture over equal points of the line; times LINE it is the integral, to 1e-6."""
-    xs = ((np.arange(points) + 0.5) / points - 0.5) * LINE
-    return Risk(Bump(1, 1, 0.5), Sample(xs[:, None], mixture(xs)[:, None]))
-
-
-def silent_bumps(key: PRNGKeyArray, n: int) -> Float[Array, "n p"]:
-    """Bumps without output, their centres uniform on [−4, 4]."""
-    return jnp.stack([jnp.zeros(n), jax.random.uniform(key, (n,), minval=-4.0, maxval=4.0)], axis=1)
 
 
 DIRECTIONS = 64  # of the neurons on the circle, for the convex programs

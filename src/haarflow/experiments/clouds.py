@@ -9,20 +9,8 @@ import numpy as np
 from haarflow.dynamics.flow import flow
 from haarflow.experiments import _published as published
 from haarflow.practice.compare import SCHEMES
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    NonNegative,
-    Positive,
-    above,
-    below,
-    film,
-    named,
-    once,
-    over,
-    panel,
-    tell,
-)
+from haarflow.runs.experiment import Experiment, above, below, film, named, once, over, panel, tell
+from haarflow.runs.sizes import Count, NonNegative, Positive
 from haarflow.runs.style import INK, MUTED, colour
 
 TEACHERS = ("arbitrary", "weak", "strong")

@@ -10,19 +10,8 @@ from pydantic import Field
 from haarflow.experiments import _published as published
 from haarflow.practice import escape, trials
 from haarflow.practice.parameter_sharing import sharing
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    above,
-    at_least,
-    below,
-    blocks,
-    in_turns,
-    named,
-    over,
-    panel,
-    within,
-)
+from haarflow.runs.experiment import Experiment, above, at_least, below, blocks, in_turns, named, over, panel, within
+from haarflow.runs.sizes import Count
 from haarflow.runs.style import MUTED, PALETTE, colour, uniform_quantiles
 
 EXAMPLE, SHIFTS, DIGITS = "swap of two coordinates", "shifts of six coordinates", "D4 on 8×8 digits"

@@ -1,6 +1,4 @@
-"""The energy of a network as particles see it: pairs, dissipation, the continuity equation, sampling, optimality."""
-
-from itertools import product
+"""The energy of a network as particles see it: pairs, dissipation, the continuity equation, sampling."""
 
 import equinox as eqx
 import jax
@@ -8,18 +6,18 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.integrate import simpson
 
-from haarflow.dynamics import energy_rates, optimality, pairwise
+from haarflow.dynamics import energy_rates, pairwise
 from haarflow.dynamics.fields import Descend, Tangent
 from haarflow.dynamics.flow import flow
 from haarflow.dynamics.schemes import Adaptive, advance
 from haarflow.learning.data import Sample
-from haarflow.learning.optima import optimum
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.measures.clouds import Cloud
 from haarflow.measures.distances import generator
 from haarflow.models.units import Bump, Dense, Perceptron, Quadratic, TwoLayer
 from haarflow.runs import style
-from haarflow.runs.experiment import Count, Experiment, Positive, below, between, named, once, over, panel, power_law
+from haarflow.runs.experiment import Experiment, below, between, named, once, over, panel, power_law
+from haarflow.runs.sizes import Count, Positive
 
 MODES = {"transport": (1.0, 0.0), "growth": (0.0, 1.3), "both": (0.7, 1.3)}  # speeds of atoms and of weights
 DRAWS = (1, 2, 3, 4)  # sizes M at which the static lemma is summed over every draw
@@ -39,19 +37,19 @@ def units():
 
 class Energy(Experiment):
     """The half square risk is an energy of particles and pairs; along transport, growth and both it falls at the rate
-    the dissipation identity states, every smooth test function obeys the continuity equation, M draws from a law cost
-    (∫U(θ,θ) − ∬U)/2M, and at a minimiser the support lies where the first variation is least.
+    the dissipation identity states, every smooth test function obeys the continuity equation, and M draws from a law
+    cost (∫U(θ,θ) − ∬U)/2M.
 
-    Source: lectures 7 and 8 on mean-field networks (energy, continuity equation, static lemma, optimality condition).
+    Source: lectures 7 and 8 on mean-field networks (energy, continuity equation, static lemma).
 
     One convention: `R = ½E|f − Y|² = ½E|Y|² + ∫V dmu + ½∬U dmu dmu`, so that `Psi = V + ∫U dmu` and particles move by
     `−∇Psi`. The lemma is printed with 1/M in the lectures, which belongs to the risk without its half. Expectations
-    over M draws are summed over all draws, without sampling error; the slope in M is measured by sampling. The
-    minimiser is a convex program on a grid, then settled off the grid in atoms and weights.
+    over M draws are summed over all draws, without sampling error; the slope in M is measured by sampling. Where the
+    energy is least is told by the experiment `minimiser`.
     """
 
     group = "dynamics"
-    seconds = 2.0
+    seconds = 1.6
     faults = {
         "printed lemma": "1/M stands in place of 1/2M",
         "double speed": "the particles move by −2∇Psi",
@@ -64,16 +62,14 @@ class Energy(Experiment):
     tests: Count = 6  # test functions of the continuity equation
     repetitions: Count = 4000  # samples of M draws, for each M
     tau: Positive = 0.02  # weight of the penalty
-    cells: Count = 41  # grid points per axis, where the minimiser is sought first
 
     @classmethod
     def full(cls):
-        return cls(atoms=40, samples=20, clouds=40, tests=20, repetitions=20000, cells=61)
+        return cls(atoms=40, samples=20, clouds=40, tests=20, repetitions=20000)
 
     def design(self):
         yield self.identities, over(unit=units())
         yield self.along, once()
-        yield self.minimiser, once()
 
     def identities(self, key, unit):
         """The failures of every identity for one unit on random clouds, and what M draws from one of them cost."""
@@ -100,7 +96,7 @@ class Energy(Experiment):
         few = Cloud(cloud.atoms[:4], cloud.weights[:4] / cloud.weights[:4].sum())
         factor = 2.0 if self.fault == "printed lemma" else 1.0
         wanted = factor * float(pairwise.sampling_excess(risk, few, 1))
-        exact = [_every_draw(risk, few, m) * m / wanted - 1 for m in DRAWS]
+        exact = [pairwise.every_draw(risk, few, m) * m / wanted - 1 for m in DRAWS]
         together = np.asarray(eqx.filter_jit(pairwise.pairwise(risk).sums)(cloud)[1])
         weights = np.asarray(cloud.weights)
         # The excess without its first-order term ∫Psi d(mu_M − mu), whose mean is zero.
@@ -126,33 +122,6 @@ class Energy(Experiment):
         stated = simpson(path.probes["rate"], x=path.times, axis=0)
         return {"along": np.abs(moved - stated).max() / np.abs(moved).max()}
 
-    def minimiser(self, key):
-        """The best law for a network of tanh neurons in the plane: on a grid, then off it, with its certificates."""
-        draw = generator(key)
-        xs = 1.5 * draw.normal(size=(12, 2))
-        ys = 0.45 * np.sin(1.7 * xs[:, :1] + 0.4) + 0.25 * np.cos(1.3 * xs[:, 1:])
-        energy = Risk(Dense(2, 1, "tanh"), Sample(xs, ys)) + Penalty(self.tau)
-        axis, fine = np.linspace(-4, 4, self.cells), np.linspace(-4, 4, 4 * self.cells - 3)
-        best = optimum(energy, _square(axis))
-        settled = optimality.polish(energy, best.cloud, merge=1.5 * (axis[1] - axis[0]))
-        places = jnp.asarray(_square(fine))
-        potential = np.asarray(optimality.first_variation(energy, settled, places))
-        support = np.asarray(optimality.first_variation(energy, settled, settled.atoms))
-        on_grid = np.asarray(optimality.first_variation(energy, best.cloud, best.cloud.atoms))
-        heavy = np.asarray(best.cloud.weights) > 1e-3
-        return {
-            "grid_value": best.value,
-            "grid_gap": best.gap,
-            "grid_spread": on_grid[heavy].max() - on_grid.min(),
-            "value": eqx.filter_jit(energy)(settled),
-            "gap": optimality.optimality_gap(energy, settled, places),
-            "spread": support.max() - support.min(),
-            "below": support.min() - potential.min(),
-            "potential": named(potential.reshape(len(fine), -1), "theta_1", "theta_2", theta_1=fine, theta_2=fine),
-            "atoms": named(settled.atoms, "atom", "theta"),
-            "weights": named(settled.weights, "atom"),
-        }
-
     def fits(self, data):
         each = data.excess.each("unit")
         return {f"cost of M draws, {unit}": power_law(cost, along="M", confidence=None) for unit, cost in each}
@@ -169,45 +138,6 @@ class Energy(Experiment):
         ratio, slopes = (data.excess / data.stated).mean(), [fit.value for fit in data.fits.values()]
         yield between("static lemma by sampling: measured over stated, on average", ratio, 0.95, 1.05)
         yield between("static lemma by sampling: mean slope in M", np.mean(slopes), -1.05, -0.95)
-        yield below("minimiser on the grid: Psi on the support is its minimum, to {bound:g}", data.grid_spread, 1e-6)
-        yield below("minimiser off the grid: Psi is the same at every atom, to {bound:g}", data.spread, 1e-6)
-        yield below("minimiser off the grid: nowhere is Psi lower by more than {bound:g}", data.below, 1e-6)
-        raised = data.value - data.grid_value
-        yield below("minimiser: leaving the grid lowers the energy, to {bound:g}", raised, 1e-12)
-
-    def numbers(self, data):
-        return {
-            "minimiser, grid value": data.grid_value,
-            "minimiser, grid gap": data.grid_gap,
-            "minimiser, value": data.value,
-            "minimiser, gap": data.gap,
-            "atoms of the minimiser": len(data.weights),
-        }
-
-    @panel(
-        "At the optimum, mass lives where Psi is least",
-        "The first variation at the computed minimiser of a penalised network of tanh neurons. Discs are its atoms, by "
-        "weight: they sit exactly where Psi is least (left), and Psi rises away from them (right).",
-        columns=2,
-        size=(9.6, 4.2),
-        width_ratios=(1.25, 1),
-    )
-    def support(self, axes, data):
-        """Psi over the plane, and against the distance to the support."""
-        from matplotlib.ticker import LogFormatterSciNotation
-
-        (left, right), shades = axes, style.ramp("vanilla").reversed()
-        places, atoms = data.potential.labels("theta_1"), data.atoms.values
-        height = np.maximum(data.potential - data.potential.min(), 1e-5).values
-        levels = np.geomspace(1e-4, height.max(), 14)
-        filled = left.contourf(places, places, height.T.clip(1e-4), levels, cmap=shades, norm="log")
-        left.figure.colorbar(filled, ax=left, ticks=10.0 ** np.arange(-4, 0), format=LogFormatterSciNotation())
-        left.scatter(*atoms.T, s=20 + 400 * data.weights, facecolor=style.colour("EA"), edgecolor=style.INK, zorder=3)
-        left.set(xlabel=r"$\theta_1$", ylabel=r"$\theta_2$", aspect="equal", title=r"$\Psi - \min\Psi$")
-        distance = np.linalg.norm(_square(places)[:, None] - atoms, axis=-1).min(-1)
-        dots = {"s": 2, "color": style.colour("vanilla"), "rasterized": True}
-        right.scatter(distance[::7], height.ravel()[::7], **dots)
-        right.set(yscale="log", ylim=(1e-5, None), xlabel="distance to the nearest atom", ylabel=r"$\Psi - \min\Psi$")
 
     @panel(
         "What sampling a law costs",
@@ -272,23 +202,3 @@ def _sums(risk, cloud):
     pairs = zip(risk.variation(cloud), energy.variation(cloud), strict=True)
     gaps = [jnp.abs(here - there).max() / (1 + jnp.abs(here).max()) for here, there in pairs]
     return jnp.stack([jnp.abs(risk(cloud) - energy(cloud)), *gaps]).max()
-
-
-def _every_draw(risk, cloud, m: int) -> float:
-    """`E R(mu_m) − R(mu)`, summed over all n^m draws."""
-    rows = np.array(list(product(range(cloud.n), repeat=m)))
-    chances = np.prod(np.asarray(cloud.weights)[rows], axis=1)
-    counts = np.stack([np.mean(rows == i, axis=1) for i in range(cloud.n)], axis=1)
-    values = np.asarray(_reweighted(risk, cloud.atoms, jnp.asarray(counts)))
-    return float(chances @ values - _reweighted(risk, cloud.atoms, cloud.weights[None])[0])
-
-
-@eqx.filter_jit
-@eqx.filter_vmap(in_axes=(None, None, 0))
-def _reweighted(risk, atoms, weights):
-    return risk(Cloud(atoms, weights))
-
-
-def _square(axis):
-    """All places of the plane with these coordinates, (n², 2)."""
-    return np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)

@@ -17,19 +17,8 @@ from haarflow.models.kernels import arc_cosine, kernel_ridge, relu_beyond_linear
 from haarflow.models.neurons import Neuron
 from haarflow.models.units import network
 from haarflow.models.variation import variation_norm
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Sizes,
-    below,
-    between,
-    blocks,
-    named,
-    over,
-    panel,
-    power_law,
-    stream,
-)
+from haarflow.runs.experiment import Experiment, below, between, blocks, named, over, panel, power_law, stream
+from haarflow.runs.sizes import Count, Sizes
 from haarflow.runs.style import INK, colour, curves, legend, log_axes, power_laws
 
 SPACES = ("kernel (F2)", "variation norm (F1)")
@@ -153,7 +142,7 @@ class F1F2(Experiment):
 
     def numbers(self, data):
         norms = {"variation norm of the network, d = {dim}": data.norm_at.mean("run")}
-        return norms | {"{space}, d = {dim}: error over |P_>1 relu|²": data.error_at.mean("run")}
+        return norms | {"{space}, d = {dim}: error over |P_{>1} relu|²": data.error_at.mean("run")}
 
     @panel(
         "The ladder of norms",
@@ -181,24 +170,24 @@ class F1F2(Experiment):
 
     @panel(
         "One direction in many dimensions",
-        "Test error after n = d^1.5 inputs, over |P_>1 relu|², the part that is not linear; mean over {repetitions} "
-        "samples with their range.",
+        "Test error after n = d^1.5 inputs, over |P_{{>1}} relu|², the part that is not linear; mean over "
+        "{repetitions} samples with their range.",
     )
     def adaptivity(self, axis, data):
         series = {space: part.transpose("run", "dim") for space, part in data.error_at.each("space")}
         curves(axis, self.dims, series, band="range", marker="o")
         axis.axhline(1, color=INK, linestyle="--", label="linear functions")
-        log_axes(axis, self.dims, "dimensions d", "test error / |P_>1 relu|²")
+        log_axes(axis, self.dims, "dimensions d", r"test error / $|P_{>1}\,\mathrm{relu}|^2$")
         legend(axis)
 
     @panel(
         "Learning curves",
-        "Test error over |P_>1 relu|² in R^{curve_dim} against the number of inputs, with fitted exponents.",
+        "Test error over |P_{{>1}} relu|² in R^{curve_dim} against the number of inputs, with fitted exponents.",
     )
     def learning(self, axis, data):
         fits = {space: data.fits[f"{space}: error over n"] for space in SPACES}
         power_laws(axis, data.error_over, along="n", by="space", fits=fits, centre="mean", xlabel="inputs n")
-        axis.set_ylabel("test error / |P_>1 relu|²")
+        axis.set_ylabel(r"test error / $|P_{>1}\,\mathrm{relu}|^2$")
         legend(axis)
 
 

@@ -13,7 +13,8 @@ from haarflow.learning.sphere import unit_vectors
 from haarflow.measures.clouds import uniform
 from haarflow.measures.distances import generator
 from haarflow.models.units import Dense
-from haarflow.runs.experiment import Count, Experiment, Positive, Step, below, between, named, once, over, panel, tell
+from haarflow.runs.experiment import Experiment, below, between, named, once, over, panel, tell
+from haarflow.runs.sizes import Count, Positive, Step
 from haarflow.runs.style import DASHED, INK, MUTED, colour, legend, marker
 
 PUBLISHED = {0.1: 0.6288, 0.2: 0.3411, 0.3: 0.1392, 0.4: 0.0256}  # the least risks of one norm

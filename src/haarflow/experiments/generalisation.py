@@ -18,21 +18,8 @@ from haarflow.learning.sphere import ReluRisk, relu_split
 from haarflow.measures.clouds import stack_clouds
 from haarflow.measures.distances import generator
 from haarflow.runs import style
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Positive,
-    Sizes,
-    above,
-    below,
-    named,
-    once,
-    over,
-    panel,
-    power_law,
-    stream,
-    tell,
-)
+from haarflow.runs.experiment import Experiment, above, below, named, once, over, panel, power_law, stream, tell
+from haarflow.runs.sizes import Count, Positive, Sizes
 
 FACTORS = (1 / 16, 1 / 4, 1 / 2, 1, 2, 4, 16)  # of the penalty, over the one used
 PIECES, LAWS = ("approximation", "statistical", "optimisation"), ("truth", "empirical minimiser", "trained")

@@ -15,7 +15,8 @@ from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import uniform
 from haarflow.models.units import Custom, Dense, Perceptron, TwoLayer
 from haarflow.practice.testing import Case, case, check_identities
-from haarflow.runs.experiment import Count, Experiment, below, between, named, once, over, panel
+from haarflow.runs.experiment import Experiment, below, between, named, once, over, panel
+from haarflow.runs.sizes import Count
 from haarflow.runs.style import failures
 
 BOUND = 1e-12

@@ -17,35 +17,17 @@ from haarflow.learning.risks import Penalty, Risk
 from haarflow.measures.clouds import stack_clouds, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.units import network
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Horizon,
-    Positive,
-    Sizes,
-    Step,
-    above,
-    below,
-    between,
-    named,
-    once,
-    over,
-    panel,
-    power_law,
-    tell,
-)
-from haarflow.runs.style import DASHED, INK, MUTED, colour, curves, legend, power_laws
+from haarflow.runs.experiment import Experiment, above, below, between, named, once, over, panel, power_law, tell
+from haarflow.runs.sizes import Count, Horizon, Positive, Sizes, Step
+from haarflow.runs.style import DASHED, INK, MUTED, colour, curves, legend
 
 START = (2.0, 0.4)  # the mean and the deviation of the start, far from the Gibbs law
 WIDE = (0.5, 1.0)  # those of the start from which moments are compared, nearer so that half a run forgets it
-COLD = (0.01, 0.02, 0.04, 0.08)  # temperatures at which the gap to the noiseless optimum is measured
-REFINED = {1: (24, 48, 96, 192), 2: (16, 32, 64), 3: (12, 24, 48)}  # cells of an axis
-STEPS = (8, 16, 32, 64)  # of the time refinement
 
 
 class Langevin(Experiment):
     """Noisy descent samples the law that is Gibbs in its own potential: its moments, the free-energy sandwich, the
-    exponential rate, a gap to the noiseless optimum of order D times temperature, and 1/N fluctuations at all times.
+    exponential rate, and 1/N fluctuations at all times.
 
     Source: lecture 7 on mean-field networks (noisy SGD, free energy, convergence); the mean-field Langevin theorems
     behind it (entropy sandwich, exponential convergence, uniform-in-time propagation of chaos).
@@ -53,14 +35,13 @@ class Langevin(Experiment):
     Temperature beta means the entropy term beta ∫log mu dmu and the noise `sqrt(2 beta dt) xi`; the lectures write
     1/beta for it and print the noise without the two, which samples the law of half the temperature. The Gibbs law
     comes from a damped fixed point on a grid (undamped, it oscillates for ever), the flow from implicit finite volumes,
-    checked against Gaussian closed forms in one to three dimensions. The sharp rate is the lowest eigenvalue of the
-    linearised flow; the rate of Holley and Stroock bounds the free energy from the first moment on. The cold gap tends
-    to D beta / 2: each coordinate of an atom holds half a temperature, interaction or not. The verdicts on chaos are
+    which the experiment `fokker-planck` checks. The sharp rate is the lowest eigenvalue of the linearised flow; the
+    rate of Holley and Stroock bounds the free energy from the first moment on. The verdicts on chaos are
     statistical: their bounds lie more than three standard errors of the quick size away.
     """
 
     group: ClassVar[str] = "dynamics"
-    seconds: ClassVar[float] = 27.0
+    seconds: ClassVar[float] = 23.0
     faults = {"printed noise": "the noise is `sqrt(beta dt) xi`", "printed decay": "each step decays by all of tau"}
 
     tau: Positive = 0.3
@@ -80,9 +61,6 @@ class Langevin(Experiment):
         yield self.moments, once()
         yield self.chaos, over(n=self.sizes)
         yield self.law, once()
-        yield self.refinement, over(d=REFINED)
-        yield self.in_time, once()
-        yield self.cold, over(d=REFINED)
 
     def energy(self):
         """The penalised risk whose free energy everything here descends."""
@@ -155,25 +133,8 @@ class Langevin(Experiment):
             "mass": path.mass_error,
         }
 
-    def refinement(self, key, d):
-        """Errors of the grid solver against Gaussian closed forms, over finer cells with dt ∝ their square."""
-        errors, mass, least = problems.refined(d, REFINED[d])
-        return {"grid_errors": named(errors, "cells", cells=REFINED[d]), "grid_mass": mass, "grid_least": least}
-
-    def in_time(self, key):
-        """Errors on the line over finer steps."""
-        return {"time_errors": named([problems.line_error(400, steps)[0] for steps in STEPS], "steps", steps=STEPS)}
-
-    def cold(self, key, d):
-        """`E(mu_beta) − min E` for bumps in R^d after a target twice one bump at zero: one atom at zero is optimal."""
-        gaps, point = problems.cold_gaps(d, COLD)
-        return {"gaps": named(gaps, "temperature", temperature=COLD), "point": point}
-
     def fits(self, data):
-        cells = {f"error in the cells, D = {d}": power_law(data.grid_errors.sel(d=d), along="cells") for d in REFINED}
-        gaps = {_gap(d): power_law(data.gaps.sel(d=d), along="temperature") for d in REFINED}
-        steps, chaos = power_law(data.time_errors, along="steps"), data.chaos.mean("run").max("time")
-        return {**cells, **gaps, "error in the steps": steps, "largest chaos": power_law(chaos, along="n")}
+        return {"largest chaos": power_law(data.chaos.mean("run").max("time"), along="n")}
 
     def late_rate(self, data):
         """The fitted rate of the free energy's decay, over the decades where it is a pure exponential."""
@@ -198,18 +159,8 @@ class Langevin(Experiment):
         most = (decay / (decay[0] * np.exp(-2 * data.floor * decay.labels("time")))).max()
         yield below("F − F* over exp(−2 LSI beta t) with Holley and Stroock's constant", most, 1 + 1e-9)
         yield between("late rate over twice the linearised rate", self.late_rate(data) / (2 * data.rate), 0.98, 1.02)
-        mass = max(data.mass, data.grid_mass.max())
-        yield below("Fokker–Planck: every step keeps mass one, in 1, 2, 3 dimensions, to {bound}", mass, 1e-12)
-        yield above("Fokker–Planck: the mass of every cell", min(data.least, data.grid_least.min()), -1e-300)
-        yield between("Fokker–Planck: order in dt", -data.fits["error in the steps"].value, 0.9, 1.1)
-        for d in REFINED:
-            fit = data.fits[f"error in the cells, D = {d}"]
-            yield between(f"Fokker–Planck: order in the cells, D = {d},", -fit.value, 1.8, 2.2)
-        for d in REFINED:
-            yield data.fits[_gap(d)].between(0.9, 1.1)
-            gap = data.gaps.sel(d=d, temperature=COLD[0])
-            yield between(f"gap over D·temperature at {COLD[0]:g}, D = {d}:", gap / (d * COLD[0]), 0.45, 0.55)
-        yield below("the point of least energy is the known one: certificate", data.point.max(), 1e-12)
+        yield below("Fokker–Planck: every step keeps mass one, to {bound}", data.mass, 1e-12)
+        yield above("Fokker–Planck: the mass of every cell", data.least, -1e-300)
         yield data.fits["largest chaos"].between(-1.15, -0.85)
         yield below("chaos is uniform in time: last quarter over second quarter", self.uniformity(data), 1.25)
 
@@ -263,38 +214,12 @@ class Langevin(Experiment):
         legend(axis)
 
     @panel(
-        "Chaos, uniformly in time; and the price of noise",
-        "Left: the squared distance to the limit, times N, over {repetitions} repetitions: one curve for every N, and "
-        "no growth in time. Right: what the noise costs, D beta / 2.",
-        columns=2,
-        size=(10.2, 3.9),
+        "Chaos, uniformly in time",
+        "The squared distance to the limit, times N, over {repetitions} repetitions: one curve for every N, and no "
+        "growth in time.",
     )
-    def chaos_and_cold(self, axes, data):
-        left, right = axes
+    def uniform_chaos(self, axis, data):
         errors = {f"N = {n}": n * error.mean("run") for n, error in data.chaos.each("n")}
-        curves(left, data.chaos.labels("time"), errors)
-        left.set(xlabel="time t", ylabel=r"$N\;\mathrm{E}\,|f_N(t) - f(t)|^2$", ylim=(0, None))
-        fits = {str(d): data.fits[_gap(d)] for d in REFINED}
-        power_laws(right, data.gaps, along="temperature", by="d", fits=fits, power=1)
-        right.set(xlabel=r"temperature $\beta$", ylabel=r"$E(\mu_\beta) - \min E$")
-        left.legend()
-        right.legend(title="D")
-
-    @panel(
-        "The grid solver, refined",
-        "The grid solver against Gaussian closed forms: second order in the cells (dt refined with their square; L1 in "
-        "one dimension with attraction to the mean, moments in two and three), first order in dt.",
-        columns=2,
-        size=(10.2, 3.9),
-    )
-    def refined(self, axes, data):
-        left, right = axes
-        power_laws(left, data.grid_errors, along="cells", by="d", xlabel="cells on an axis", ylabel="error")
-        power_laws(right, data.time_errors, along="steps", power=-1, xlabel="steps to t = 0.4", ylabel="error")
-        left.tick_params(axis="x", rotation=45)
-        left.legend(title="D")
-        right.legend(title="D = 1")
-
-
-def _gap(d: int) -> str:
-    return f"gap to the noiseless optimum, D = {d}"
+        curves(axis, data.chaos.labels("time"), errors)
+        axis.set(xlabel="time t", ylabel=r"$N\;\mathrm{E}\,|f_N(t) - f(t)|^2$", ylim=(0, None))
+        axis.legend()

@@ -10,22 +10,8 @@ from haarflow.dynamics.schemes import Extragradient
 from haarflow.dynamics.time_averages import recorded, snapshot
 from haarflow.measures.clouds import uniform
 from haarflow.measures.samples import generator
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Horizon,
-    Positive,
-    Step,
-    above,
-    at_least,
-    below,
-    film,
-    named,
-    over,
-    panel,
-    stream,
-    tell,
-)
+from haarflow.runs.experiment import Experiment, above, at_least, below, film, named, over, panel, stream, tell
+from haarflow.runs.sizes import Count, Horizon, Positive, Step
 from haarflow.runs.style import INK, MUTED, colour, curves, legend_above
 
 WAYS = ("both", "transport", "one pair")

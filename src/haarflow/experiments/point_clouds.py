@@ -16,19 +16,8 @@ from haarflow.measures.distances import generator
 from haarflow.models.networks import CustomNetwork
 from haarflow.models.set_networks import FrozenSetNeuron, SetNeuron, draw_layer, draw_neurons, pack_sets
 from haarflow.models.units import network
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    NonNegative,
-    above,
-    at_least,
-    below,
-    named,
-    once,
-    over,
-    panel,
-    stream,
-)
+from haarflow.runs.experiment import Experiment, above, at_least, below, named, once, over, panel, stream
+from haarflow.runs.sizes import Count, NonNegative
 from haarflow.runs.style import colour, curves, legend
 
 NETWORKS = ("S1", "S2", "S3")
@@ -165,8 +154,8 @@ class PointClouds(Experiment):
         for axis, i in zip(np.ravel(axes), (0, 1, 3, 8), strict=True):
             row, column, ink = sets[i].T
             axis.scatter(column, -row, s=8 * (ink + 3), color=colour(0))
-            axis.set(title=f"{labels[i]}: {len(row)} points", xticks=[], yticks=[], aspect="equal")
-            axis.grid(visible=False)
+            axis.set(title=f"{labels[i]}: {len(row)} points", xlim=(-3.5, 3.5), ylim=(-3.5, 3.5), aspect="equal")
+            axis.set_axis_off()
 
     @panel(
         "How many are read",

@@ -18,20 +18,8 @@ from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import uniform
 from haarflow.measures.distances import generator
 from haarflow.models.units import Quadratic
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Horizon,
-    Positive,
-    Sizes,
-    Steps,
-    below,
-    named,
-    once,
-    panel,
-    power_law,
-    tell,
-)
+from haarflow.runs.experiment import Experiment, below, named, once, panel, power_law, tell
+from haarflow.runs.sizes import Count, Horizon, Positive, Sizes, Steps
 from haarflow.runs.style import INK, MUTED, colour, power_laws
 
 D = 4

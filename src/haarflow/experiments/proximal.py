@@ -18,7 +18,8 @@ from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import Cloud
 from haarflow.measures.distances import generator
 from haarflow.models.units import Dense
-from haarflow.runs.experiment import Count, Experiment, Positive, Sizes, below, named, over, panel, power_law, tell
+from haarflow.runs.experiment import Experiment, below, named, over, panel, power_law, tell
+from haarflow.runs.sizes import Count, Positive, Sizes
 from haarflow.runs.style import INK, colour, power_laws
 
 FORMS = ("quantile", "entropic", "mirror", "Gaussian")

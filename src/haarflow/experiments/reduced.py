@@ -10,9 +10,7 @@ from pydantic import Field
 
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
-from haarflow.dynamics.grids import Grid
 from haarflow.dynamics.reduced import reduced_risk, reduced_start
-from haarflow.dynamics.reduced_grid import grid_law
 from haarflow.dynamics.schemes import Adaptive, Euler, Heun
 from haarflow.learning.data import Teacher
 from haarflow.learning.risks import Risk
@@ -22,47 +20,28 @@ from haarflow.measures.clouds import Cloud, stack_clouds, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.neurons import Neuron
 from haarflow.runs import style
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Fit,
-    Horizon,
-    Sizes,
-    Step,
-    below,
-    between,
-    in_turns,
-    named,
-    once,
-    over,
-    panel,
-    power_law,
-    tell,
-)
+from haarflow.runs.experiment import Experiment, Fit, below, named, once, over, panel, power_law, tell
+from haarflow.runs.sizes import Count, Horizon, Sizes, Step
 from haarflow.runs.statistics import first_below
 
-UNKNOWN = Fit(np.nan, np.nan, np.nan, np.nan, along="d")  # the power law of runs that never learn
 LOOKS, LEARNT = 20, 0.1  # times at which risks are taken; a run has learnt at this share of its first risk
 SAMPLES, NEURONS = "samples until the risk is 10% of its start", "neurons with which every run learns"
-BEHIND, ORDER = "risk of the most neurons over the reduced risk", "moments on the grid against characteristics"
+BEHIND = "risk of the most neurons over the reduced risk"
 
 
 class Reduced(Experiment):
-    """The training of a network on one neuron in R^d is a flow in three numbers (a, s, r), whose law solves a plain
-    continuity equation; wide networks follow it, its risk goes to zero, and so a number of neurons that does not
-    depend on d learns from O(d) samples.
+    """The training of a network on one neuron in R^d is a flow in three numbers (a, s, r); wide networks follow it, its
+    risk goes to zero, and so a number of neurons that does not depend on d learns from O(d) samples.
 
     Source: lecture 7 on mean-field networks (the single neuron), after A mean field view of the landscape of two-layer
     neural networks (arXiv 1804.06561).
 
     Inputs x ~ N(0, I), y = relu(x₁), students a relu(<w, x>) with a = ±1 and w ~ N(0, I/d) at the start, s = w₁
-    and r the norm of the rest, which starts as d^{−1/2} times the norm of a Gaussian in d − 1 dimensions. The lecture
-    prints a term (1/r) ∂_r(r …); a law that is pushed forward has none. The equation is solved along characteristics
-    from a Gauss quadrature of the start, with a Gauss–Jacobi average over the angle of two rests. Networks draw a
-    quarter of their neurons and add the images under a → −a and w → −w, symmetries of the start: so their laws start
-    with the right means. One-pass SGD takes one fresh sample a step, of size `rate`/d. On a grid of (s, r), with a = 1
-    kept and in the field of the characteristics, the equation conserves mass to rounding, and so does every step of the
-    solver before it is scaled to one.
+    and r the norm of the rest, which starts as d^{−1/2} times the norm of a Gaussian in d − 1 dimensions. The equation
+    of their law is solved along characteristics from a Gauss quadrature of the start, with a Gauss–Jacobi average over
+    the angle of two rests; on a grid it is solved by the experiment `continuity`. Networks draw a quarter of their
+    neurons and add the images under a → −a and w → −w, symmetries of the start: so their laws start with the right
+    means. One-pass SGD takes one fresh sample a step, of size `rate`/d.
 
     The samples' slope in d is above one, whatever the seed: so it is for the reduced equation itself, which has no
     noise. The time to a tenth of the risk is 3.04 at d = 10, 3.34 at 40, 3.44 at 160, about 3.47 − 4.4/d: neurons start
@@ -71,8 +50,8 @@ class Reduced(Experiment):
     """
 
     group = "dynamics"
-    seconds = 25.0
-    faults = {"printed": "the equation on the grid has the term (1/r) ∂_r(r …)"}
+    seconds = 20.0
+    faults = {"half speed": "the wide network moves at half the speed of the reduced flow"}
 
     d: Count = 40  # dimension of the wide network
     width: Annotated[int, Field(ge=4, multiple_of=4)] = 1600  # its neurons
@@ -82,17 +61,15 @@ class Reduced(Experiment):
     neurons: Sizes = (2, 8, 64)  # its neurons
     runs: Count = 12  # its runs
     rate: Step = 0.25  # its step, times d
-    refinements: Annotated[int, Field(ge=2)] = 3  # grids, each twice as fine as the last
 
     @classmethod
     def full(cls):
-        return cls(runs=40, neurons=(2, 4, 8, 16, 32, 64, 128), rate=0.1, refinements=4)
+        return cls(runs=40, neurons=(2, 4, 8, 16, 32, 64, 128), rate=0.1)
 
     def design(self):
         yield self.network, once()
         yield self.sgd, over(d=self.dims).largest_first("d")
         yield self.limit, once()
-        yield self.grid, once()
 
     times = property(lambda self: np.linspace(0, self.horizon, LOOKS + 1), doc="Up to the horizon.")
 
@@ -112,10 +89,11 @@ class Reduced(Experiment):
     def network(self, key):
         """One wide network in R^d under the exact gradient: its risk, and its neurons as (a, s, r) at three times."""
         risk, steps, frame = ReluRisk(one_neuron(self.d)), 2 * LOOKS, np.eye(self.d, 1)
+        field = Descend(risk, transport=0.5 if self.fault == "half speed" else 1.0)
         start = uniform(mirrored_students(generator(key), (self.width,), self.d))
         probes = {"risk": risk, "law": lambda cloud: relu_coordinates(cloud.atoms, frame)}
         options = {"dt": self.horizon / steps, "steps": steps, "every": 4, "probes": probes, "progress": tell}
-        path, times, shown = flow(Descend(risk), Heun(), start, key=key, **options), self.times[::2], [0, 2, LOOKS // 2]
+        path, times, shown = flow(field, Heun(), start, key=key, **options), self.times[::2], [0, 2, LOOKS // 2]
         law = named(path.probes["law"][shown], "time", "neuron", "coordinate", time=times[shown])
         return {"network": named(path.probes["risk"], "time", time=times), "law": law}
 
@@ -131,27 +109,6 @@ class Reduced(Experiment):
         path = flow(field, Euler(), starts, key=keys, every=every, progress=tell, **options)
         risks = path.probes["risk"].reshape(*shape[:2], -1)
         return {"sgd": named(risks, "neurons", "run", "time", neurons=self.neurons, time=self.times)}
-
-    def grid(self, key):
-        """The continuity equation of (s, r) in R^10 on grids of smaller and smaller cells, against characteristics."""
-        cuts = [2**level for level in range(self.refinements)]  # of cells of side 1/8
-        laws = [self._law(key, some, self.fault == "printed") for (some,) in in_turns(cuts)]
-        lost = [max(np.abs(law.masses.sum(1) - 1).max(), law.mass_error) for law in laws]
-        masses = [law.masses.sum(1) for law in (laws[0], self._law(key, 1, True))]
-        fine, cells = laws[-1], [law.grid.cells[0] for law in laws]
-        shown = [0, len(fine.masses) // 4, len(fine.masses) - 1]
-        return {
-            "moments": named([law.moment_errors() for law in laws], "cells", "moment", cells=cells),
-            "lost": named(lost, "cells", cells=cells),
-            "mass": named(masses, "equation", "time", equation=("plain", "printed"), time=np.linspace(0, 2, 21)),
-            "density": named(fine.masses[shown].reshape(3, *fine.grid.cells) / fine.grid.volume, "time", "s", "r"),
-            "nodes": named(fine.nodes[shown], "time", "node", "coordinate"),
-            "shares": named(fine.weights, "node"),
-        }
-
-    def _law(self, key, cuts, printed):
-        box = Grid((-1.5, 0.0), (2.0, 2.0), (28 * cuts, 16 * cuts))
-        return grid_law(key, box, 10, dt=0.1 / cuts, steps=20 * cuts, growth=_printed if printed else None)
 
     def samples(self, risks):
         """Samples until the risk is a tenth of its start, at each d; infinite if it never is up to the horizon."""
@@ -173,13 +130,11 @@ class Reduced(Experiment):
         return data.network / data.limit.sel(d=self.d, time=self.times[::2]) - 1
 
     def fits(self, data):
-        errors = named(np.linalg.norm(data.moments, axis=1), "cells", cells=data.moments.labels("cells"))
         return {
             SAMPLES: _fit(self.samples(data.sgd.isel(neurons=-1)), centre="mean"),
             f"{SAMPLES}, reduced equation": _fit(self.samples(data.limit.sel(d=self.dims, time=self.times))),
             NEURONS: _fit(self.enough(data)),
             BEHIND: _fit(self.behind(data)),
-            ORDER: power_law(errors, along="cells"),
         }
 
     def claims(self, data):
@@ -190,19 +145,15 @@ class Reduced(Experiment):
         yield data.fits[SAMPLES].called(f"one neuron: {SAMPLES}").between(0.9, 1.1)
         yield data.fits[NEURONS].called(f"one neuron: {NEURONS}").below(0.25)
         yield data.fits[BEHIND].called(f"one neuron: {BEHIND}").below(0.1)
-        yield below("grid: the continuity equation conserves mass to {bound:g}", data.lost.max(), 1e-12)
-        yield between(f"grid: {ORDER}, order in the cells", -data.fits[ORDER].value, 0.8, 1.2)
 
     def numbers(self, data):
-        each = {
-            "reduced risk over its start": data.limit.isel(time=-1) / data.limit.isel(time=0),
-            "samples / d": self.samples(data.sgd.isel(neurons=-1)).median("run") / np.array(self.dims),
-            "neurons": self.enough(data),
-            "SGD over reduced risk": self.behind(data).median("run"),
+        return {
+            "reduced risk over its start, d = {d}": data.limit.isel(time=-1) / data.limit.isel(time=0),
+            "samples / d, d = {d}": self.samples(data.sgd.isel(neurons=-1)).median("run") / np.array(self.dims),
+            "neurons, d = {d}": self.enough(data),
+            "SGD over reduced risk, d = {d}": self.behind(data).median("run"),
+            "wide network over reduced flow, at the end": 1 + self.apart(data)[-1],
         }
-        numbers = {f"{words}, d = {d}": at for words, row in each.items() for d, at in row.each("d")}
-        wide, printed = 1 + self.apart(data)[-1], abs(data.mass.sel(equation="printed") - 1).max()
-        return numbers | {"wide network over reduced flow, at the end": wide, "mass error, printed term": printed}
 
     @panel(
         "One neuron: samples like d, neurons like 1",
@@ -257,31 +208,6 @@ class Reduced(Experiment):
         rest[0].set(ylabel="r")
         style.legend(rest[-1])
 
-    @panel(
-        "The reduced law is pushed forward",
-        "The law of (s, r) in R^10 with outputs kept at one: its density by finite volumes (blue) and the "
-        "characteristics of the same equation (circles, by weight). The plain equation conserves mass to rounding; the "
-        "one printed with a geometric factor does not.",
-        columns=4,
-        size=(11.0, 3.4),
-        width_ratios=(1, 1, 1, 1.25),
-    )
-    def mass(self, axes, data):
-        *maps, last = axes
-        look = {"origin": "lower", "extent": (-1.5, 2.0, 0.0, 2.0), "aspect": "auto", "interpolation": "bilinear"}
-        for axis, density, nodes, t in zip(maps, data.density, data.nodes, (0, 0.5, 2), strict=True):
-            axis.imshow(density.T, cmap=style.ramp("vanilla"), **look)
-            axis.scatter(*nodes.T, s=3 + 300 * data.shares, facecolor="none", edgecolor=style.colour("EA"))
-            axis.set(title=f"t = {t:g}", xlabel="s", xlim=(-1.5, 2.0), ylim=(0, 2))
-            axis.grid(visible=False)
-        maps[0].set(ylabel="r")
-        (_, plain), (_, printed) = data.mass.each("equation")
-        last.plot(plain.labels("time"), plain, color=style.INK, label=r"$\partial_r(\rho\,\partial_r\Psi)$")
-        look = {"linestyle": style.DASHED, "label": r"$\frac{1}{r}\partial_r(r\rho\,\partial_r\Psi)$"}
-        last.plot(plain.labels("time"), printed, color=style.colour("EA"), **look)
-        last.set(xlabel="time t", ylabel="mass", ylim=(0.95, 1.07))
-        last.legend(loc="upper left")
-
 
 @eqx.filter_jit
 def _risks(energy, weights, atoms):
@@ -289,12 +215,7 @@ def _risks(energy, weights, atoms):
     return jax.vmap(lambda moved: energy(Cloud(moved, weights)))(atoms)
 
 
-@eqx.filter_jit
-def _printed(psi, places):
-    """What the term (1/r) ∂_r(r …) adds: mass that grows at the rate (∂_r Psi)/r."""
-    return jax.vmap(jax.grad(psi))(places)[:, 1] / places[:, 1]
-
-
 def _fit(array, **options):
-    """The power law in d, if every run learns."""
-    return power_law(array, along="d", **options) if np.isfinite(array).all() else UNKNOWN
+    """The power law in d; unknown if some run never learns."""
+    unknown = Fit(np.nan, np.nan, np.nan, np.nan, along="d")
+    return power_law(array, along="d", **options) if np.isfinite(array).all() else unknown

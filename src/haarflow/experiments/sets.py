@@ -17,19 +17,8 @@ from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
 from haarflow.models.set_networks import FrozenSetNeuron, SetNeuron, draw_layer, draw_neurons, pack_sets, set_norm
 from haarflow.models.units import network
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Positive,
-    Sizes,
-    below,
-    holds,
-    named,
-    once,
-    over,
-    panel,
-    stream,
-)
+from haarflow.runs.experiment import Experiment, below, holds, named, once, over, panel, stream
+from haarflow.runs.sizes import Count, Positive, Sizes
 from haarflow.runs.style import curves, legend
 
 NORMS = ("S1", "S2", "S3")

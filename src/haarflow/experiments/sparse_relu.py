@@ -14,7 +14,8 @@ from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import uniform
 from haarflow.measures.distances import generator
 from haarflow.practice.relu_program import relu_program
-from haarflow.runs.experiment import Count, Experiment, Sizes, below, between, named, once, over, panel, stream, tell
+from haarflow.runs.experiment import Experiment, below, between, named, once, over, panel, stream, tell
+from haarflow.runs.sizes import Count, Sizes
 from haarflow.runs.style import INK, MUTED, colour, log_axes
 
 PENALTIES = (0.05, 0.01, 0.001)

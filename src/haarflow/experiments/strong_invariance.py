@@ -1,6 +1,5 @@
-"""Training from a strongly invariant start: who stays on the fixed space, who leaves it, and how fast."""
+"""Training from a strongly invariant start: who stays on the fixed space, and who leaves it."""
 
-from fractions import Fraction
 from typing import Annotated, ClassVar
 
 import equinox as eqx
@@ -14,55 +13,19 @@ from haarflow.experiments import _published as published
 from haarflow.measures.clouds import Cloud
 from haarflow.measures.invariance import si_distance, si_rmd
 from haarflow.practice.compare import SCHEMES
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Horizon,
-    NonNegative,
-    Sizes,
-    Step,
-    above,
-    below,
-    between,
-    blocks,
-    in_turns,
-    named,
-    once,
-    over,
-    panel,
-    power_law,
-    stream,
-    tell,
-)
-from haarflow.runs.style import (
-    INK,
-    boxes,
-    colour,
-    legend,
-    legend_above,
-    log_axes,
-    marker,
-    named_boxes,
-    power_laws,
-    series_of,
-)
+from haarflow.runs.experiment import Experiment, above, below, between, blocks, named, once, over, panel, tell
+from haarflow.runs.sizes import Count, NonNegative, Sizes, Step
+from haarflow.runs.style import INK, boxes, colour, legend, legend_above, log_axes, marker, named_boxes, series_of
 
 TEACHERS = ("arbitrary", "weak", "strong")
 PAIRS = {"DA–FA": ("DA", "FA"), "DA–EA": ("DA", "EA"), "FA–EA": ("FA", "EA")}
 SMALL_STEP = 50  # paths are compared to rounding from this n on: below, a step of alpha / n > 1 amplifies rounding
 PUBLISHED = 9.3e-2  # the RMD² of plain training with the arbitrary teacher
-LAWS = {  # of W2² between plain training with the WI teacher and E^G, by array: name, what varies, exponent, its axis
-    "escape_n": ("Thm 5: W2² of plain training, WI teacher, at step 50/n", "n", -1.0, "particles n, at step 50/n"),
-    "escape_step": ("escape law: W2² as the step s varies", "step", 1.0, "step s"),
-    "escape_batch": ("escape law: W2² as the batch B varies", "batch", -1.0, "batch B"),
-    "escape_still": ("escape law: W2² at a fixed step", "n", 0.0, "particles n"),
-}
 
 
 class StrongInvariance(Experiment):
     """From a strongly invariant start, with noise projected on E^G, DA, FA and EA stay on E^G and are one and the
-    same path, whatever the teacher; plain training with an equivariant teacher leaves E^G by `W2² ≈ C s / B` only,
-    and with an arbitrary teacher for good.
+    same path, whatever the teacher; plain training with an arbitrary teacher leaves E^G for good.
 
     Source: Symmetries in overparametrized neural networks: a mean-field view (arXiv 2405.19995), Theorems 5 and 6 and
     the figures of the teacher–student experiment with SI starts.
@@ -76,15 +39,11 @@ class StrongInvariance(Experiment):
     or 5: it makes the dynamics chaotic and multiplies rounding, so their equality to 1e-12, and that FA ends on E^G
     to rounding, are claimed for n >= 50, where the step is at most 1; DA also pushes particles back to E^G, which FA,
     whose risk does not see an asymmetry, does not: with the arbitrary teacher and n = 10 the median W2² of FA is
-    1e-26 to 1e-23, by seed. The gaps below n = 50 are shown.
-
-    The escape law is fitted on runs of their own, at a flow time of 5, by which the distance is about what it is at
-    the published horizon of 1000. One run differs from the next by a factor of two: 144 of them know the slopes in n,
-    s and B to about 0.05. The law is the leading order in s. At n = 100, where s = 0.5, W2² lies a third above it,
-    which makes the fitted slope in n steeper than −1 by about 0.07; the slopes in s and B are fitted from s = 1/8 down.
+    1e-26 to 1e-23, by seed. The gaps below n = 50 are shown. How plain training leaves E^G where the teacher is
+    equivariant is the experiment `escape-law`.
     """
 
-    seconds: ClassVar[float] = 47.0
+    seconds: ClassVar[float] = 22.0
 
     sizes: Sizes = (5, 10, 50, 100)  # numbers of particles n
     repetitions: Count = 10
@@ -94,23 +53,15 @@ class StrongInvariance(Experiment):
     batch: Count = 20
     horizon: Count = 20
     single: Annotated[tuple[Count, ...], Field(min_length=1)] = (50,)  # values of n run in float32 too
-    escape_time: Horizon = 5.0  # flow time of the escape law
-    escape_repetitions: Count = 144  # independent runs of the escape law
-    escape_sizes: Sizes = (100, 200, 400, 800, 1600, 3200)  # numbers of particles n of the escape law
-    escape_steps: Annotated[tuple[Step, ...], Field(min_length=2)] = (1 / 8, 1 / 16, 1 / 32, 1 / 64)  # its steps s
-    escape_batches: Sizes = (5, 10, 20)  # its batches B
 
     @classmethod
     def full(cls):
         sizes = (5, 10, 50, 100, 500, 1000, 5000)
-        return cls(sizes=sizes, single=sizes[:5], escape_time=50.0, escape_sizes=(100, 200, 400, 800, 1600, 3200, 6400))
+        return cls(sizes=sizes, single=sizes[:5])
 
     def design(self):
-        yield self.along_n, over(n=sorted(self.escape_sizes)).largest_first("n")
         runs = blocks("run", self.repetitions, size=lambda n, **_: 1000 / n)
         yield self.train, (over(teacher=TEACHERS, n=sorted(self.sizes)) * runs).largest_first("n")
-        yield self.along_step, over(step=self.escape_steps)
-        yield self.along_batch, over(batch=sorted(self.escape_batches))
         yield self.single_precision, over(n=sorted(self.single))
         yield self.full_batch, once()
 
@@ -134,40 +85,10 @@ class StrongInvariance(Experiment):
         found = self.train(key, "weak", n, range(self.repetitions), jnp.float32)
         return {f"single_{what}": array for what, array in found.items()}
 
-    def along_n(self, key, n):
-        """At the published step and, with a quarter of the runs, at one that stays (the data are the same)."""
-        return {
-            "escape_n": self.escape(key, n, self.alpha / n, self.batch),
-            "escape_still": self.escape(key, n, self.escape_steps[0], self.batch, share=4),
-        }
-
-    def along_step(self, key, step):
-        """At the fewest particles, like the batches."""
-        return {"escape_step": self.escape(key, min(self.escape_sizes), step, self.batch)}
-
-    def along_batch(self, key, batch):
-        """At the first of the steps."""
-        return {"escape_batch": self.escape(key, min(self.escape_sizes), self.escape_steps[0], batch)}
-
-    def escape(self, key, n, step, batch, share=1):
-        """W2² between the plain cloud and E^G at the escape time, for the equivariant teacher, in every run."""
-        keys = jax.random.split(stream(key, "escape"), self.escape_repetitions)[::share]
-        four = published.four(published.repeated(published.task("weak", self.batch), batch), self.tau)
-        field, scheme = four.fields["vanilla"], four.steppers(self.temperature, projected=True)["vanilla"]
-        steps, found = max(1, round(self.escape_time / step)), []
-        for some in in_turns(keys, 1600 / n):  # so many runs fit the cache together
-            start = published.drawn(some, n, strong=True)["vanilla"]
-            path = flow(field, scheme, start, key=some, dt=step, steps=steps, progress=False)
-            found.append(_measure(path.cloud)[0])
-        return named(np.concatenate(found), "run")
-
     def full_batch(self, key):
         """W2² to E^G after full-batch descent from E^G on orbit-closed data, labelled by an arbitrary teacher."""
         end = published.closed_descent(key, lambda cloud: cloud.project(published.PROJECTOR), steps=4000)
         return {"full_batch": float(si_distance(end, published.PROJECTOR)) ** 2}
-
-    def fits(self, data):
-        return {name: power_law(data[array], along=along) for array, (name, along, *_) in LAWS.items()}
 
     def claims(self, data):
         off, late, small = data.off2.median("run"), {"n": lambda n: n >= 10}, {"n": lambda n: n >= SMALL_STEP}
@@ -179,8 +100,6 @@ class StrongInvariance(Experiment):
         yield below("Thm 6: DA, FA and EA are one path, every teacher and run, n >= 50: largest gap", gaps, 1e-12)
         words = "Thm 5: plain, full batch of orbit-closed data, stays on E^G: W2² after 4000 steps"
         yield below(words, data.full_batch, 1e-24)
-        for name, _, power, _ in LAWS.values():
-            yield data.fits[name].between(power - 0.15, power + 0.15)
         flat = data.rmd2.sel(teacher="arbitrary", scheme="vanilla", **late).median("run")
         worst = flat[np.argmax(np.abs(flat - PUBLISHED))]
         words = f"plain, arbitrary teacher, n >= 10: the median RMD² furthest from {PUBLISHED:g}"
@@ -191,12 +110,10 @@ class StrongInvariance(Experiment):
         yield below("float64 does not, WI teacher, n >= 10: median W2² of DA and FA", fine, 1e-24)
 
     def numbers(self, data):
-        slowest = data.escape_step.median("run").isel(step=-1) * self.batch / self.escape_steps[-1]
         plain = data.rmd2.sel(scheme="vanilla").median("run").each("teacher", "n")
         gaps = data.gaps.max("teacher", "pair", "run").each("n")
         single = data.single_off2.median("run").each("n", "scheme")
         return {
-            "C of W2² = C s / B, at the smallest step": slowest,
             **{f"median RMD², vanilla, {teacher} teacher, n = {n}": rmd2 for (teacher, n), rmd2 in plain},
             **{f"largest gap between DA, FA and EA, any teacher, n = {n}": gap for n, gap in gaps},
             **{f"float32, median W2² of {name}, WI teacher, n = {n}": off2 for (n, name), off2 in single},
@@ -218,23 +135,6 @@ class StrongInvariance(Experiment):
         axis.set(ylim=(1e-37, 2), title=f"{teacher} teacher")
         if teacher == TEACHERS[0]:
             legend_above(axis)
-
-    @panel(
-        "The escape law W2² = C s / B",
-        "Plain training with the WI teacher: W2² to E^G at flow time {escape_time:g}, median and 10–90% band of "
-        "{escape_repetitions} repetitions, with the fitted slope and its 95% bootstrap band. Minibatches push every "
-        "particle off E^G by a random walk of variance proportional to s/B.",
-        columns=3,
-        size=(9.6, 3.6),
-        sharey=True,
-    )
-    def escapes(self, axes, data):
-        for axis, array in zip(axes, LAWS, strict=False):
-            name, along, power, label = LAWS[array]
-            power_laws(axis, data[array], along=along, fits={}, power=power, xlabel=label)
-            axis.set_title(f"slope {data.fits[name].words}")
-        axes[0].set_ylabel(r"$W_2^2$ to $E^G$")
-        axes[1].set_xticks(self.escape_steps, [str(Fraction(s).limit_denominator(10_000)) for s in self.escape_steps])
 
     @panel(
         "One path, three algorithms",

@@ -24,7 +24,8 @@ from haarflow.models.residual import Residual
 from haarflow.models.units import Dense, TwoLayer, Unit, network
 from haarflow.practice import training
 from haarflow.practice.testing import QUICK_TO_COMPILE
-from haarflow.runs.experiment import Count, Experiment, Positive, above, below, named, over, panel, power_law, tell
+from haarflow.runs.experiment import Experiment, above, below, named, over, panel, power_law, tell
+from haarflow.runs.sizes import Count, Positive
 from haarflow.runs.style import DASHED, MUTED, colour, failures, legend_above, log_axes, marker, power_laws
 
 BOUND = 1e-12

@@ -13,23 +13,8 @@ from haarflow.experiments import _published as published
 from haarflow.measures.clouds import Cloud
 from haarflow.measures.invariance import wi_bounds, wi_distance
 from haarflow.practice.compare import SCHEMES
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Horizon,
-    NonNegative,
-    Positive,
-    Sizes,
-    below,
-    blocks,
-    in_turns,
-    joined,
-    named,
-    once,
-    over,
-    panel,
-    power_law,
-)
+from haarflow.runs.experiment import Experiment, below, blocks, in_turns, joined, named, once, over, panel, power_law
+from haarflow.runs.sizes import Count, Horizon, NonNegative, Positive, Sizes
 from haarflow.runs.style import boxes, legend, power_laws, series_of
 
 TEACHERS = ("arbitrary", "weak")

@@ -14,18 +14,8 @@ from haarflow.measures.clouds import Cloud
 from haarflow.measures.distances import generator
 from haarflow.measures.invariance import orbit_mmd_squared, si_rmd, wi_bounds
 from haarflow.practice.compare import SCHEMES
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    NonNegative,
-    Positive,
-    below,
-    blocks,
-    named,
-    over,
-    panel,
-    tell,
-)
+from haarflow.runs.experiment import Experiment, below, blocks, named, over, panel, tell
+from haarflow.runs.sizes import Count, NonNegative, Positive
 from haarflow.runs.style import INK, colour, marker, reference
 
 TEACHER = "weak"

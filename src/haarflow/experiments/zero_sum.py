@@ -14,22 +14,8 @@ from haarflow.dynamics.schemes import Each, Euler, Extragradient, Heun
 from haarflow.dynamics.time_averages import recorded, snapshot, time_average
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.samples import generator
-from haarflow.runs.experiment import (
-    Count,
-    Experiment,
-    Horizon,
-    Sizes,
-    Step,
-    above,
-    below,
-    named,
-    once,
-    over,
-    panel,
-    power_law,
-    stream,
-    tell,
-)
+from haarflow.runs.experiment import Experiment, above, below, named, once, over, panel, power_law, stream, tell
+from haarflow.runs.sizes import Count, Horizon, Sizes, Step
 from haarflow.runs.style import legend_above, log_axes, power_laws
 
 DYNAMICS = {"both": (1.0, 1.0), "transport": (1.0, 0.0), "reweighting": (0.0, 1.0)}  # the speeds of each
@@ -208,7 +194,7 @@ class ZeroSum(Experiment):
 
     def _finish(self, axis, payoff, shown):
         times = shown.labels("time")
-        log_axes(axis, times[[0, len(times) // 2, -1]].round(1), "time", "")
+        log_axes(axis, [t for t in (1, 2, 5, 10, 20, 50, 100, 200, 500) if times[0] <= t <= times[-1]], "time", "")
         if payoff == PAYOFFS[0]:
             axis.set_ylabel("Nikaido–Isoda error")
 

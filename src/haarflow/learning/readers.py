@@ -1,4 +1,4 @@
-"""Data files and tables read as a Sample: .npz, .csv, .parquet, image files in the idx format, and data frames."""
+"""Data files and tables read as a Sample: .npz, .npy, .csv, .parquet, images (idx, folders), and data frames."""
 
 import contextlib
 import csv
@@ -16,6 +16,7 @@ from haarflow import saving
 from haarflow.doors import Count, door
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
+from haarflow.learning.tables import frame_of, in_commas, read_npy, read_pictures
 from haarflow.values import said
 
 Pair = tuple[np.ndarray, np.ndarray]
@@ -27,23 +28,46 @@ _IDX = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 def load(
     source: Any,
     *,
+    target: str | int | None = None,
     outputs: Count = 1,
     size: Count | None = None,
     replace: bool = True,
     labels: str | Path | None = None,
 ) -> Sample:
-    """A Sample from a file, or from a table such as a pandas data frame; its last `outputs` columns are the labels.
+    """A Sample from a file, or from a table of pandas, Polars, Arrow or xarray.
 
-    - .npz: arrays x (m, ...) and y; .csv and .csv.gz: one pair a row, with a line of names or without; .parquet, where
-      pyarrow is installed.
+    The labels are the column `target`, by name or number from 0, or else the last `outputs` columns.
+
+    - .npz: arrays x (m, ...) and y; .csv and .csv.gz: one pair a row, with a line of names or without, quotes, and
+      any delimiter; .npy: a table of numbers; .parquet, where pyarrow is installed.
+    - a folder with a folder of images, all of one size, for each class.
     - idx files such as `train-images-idx3-ubyte.gz`: one image a row, bytes scaled to [0, 1], in float32. Labels are
       in the file with `labels-idx1` in its name, beside it, or in the file `labels`.
 
     A column of class names in the place of y becomes indicators, as in `Sample`. For example
     `train = load("train-images-idx3-ubyte.gz", size=128, replace=False)`.
     """
-    xs, ys = _from_file(source, outputs, labels) if isinstance(source, str | Path) else _from_table(source, outputs)
-    name = Path(source).name if isinstance(source, str | Path) else "the table"
+    xs, ys, _ = read_pairs(source, target=target, outputs=outputs, labels=labels)
+    return Sample(xs, ys, size, replace=replace)
+
+
+def read_pairs(
+    source: Any,
+    *,
+    target: str | int | None = None,
+    outputs: int = 1,
+    labels: str | Path | None = None,
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """What `load` reads, as NumPy's arrays: inputs, labels (or class names), and the names of the columns of inputs."""
+    if target is not None and outputs != 1:
+        raise Refusal(f"A target is one column; got a target and outputs={outputs}. Write one of the two.")
+    if isinstance(source, str | Path):
+        (xs, ys), names = _from_file(source, target, outputs, labels)
+        name = Path(source).name
+    else:
+        frame = frame_of(source, target)
+        (xs, ys), name = _from_table(frame, outputs), "the table"
+        names = [str(one) for one in _names(frame)]
     for part, values in (("x", xs), ("y", ys)):
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             row = int(np.argwhere(~np.isfinite(values))[0][0])
@@ -51,23 +75,40 @@ def load(
                 f"A data file holds finite numbers; got a NaN or infinity in {part}, row {row}, of {name}. "
                 "Remove or fill that row."
             )
-    return Sample(xs, ys, size, replace=replace)
+    return xs, ys, names[: xs.shape[1]] or [str(i) for i in range(xs.shape[1])]
 
 
-def _from_file(source: str | Path, outputs: int, labels: str | Path | None) -> Pair:
+def _from_file(
+    source: str | Path, target: str | int | None, outputs: int, labels: str | Path | None
+) -> tuple[Pair, list[str]]:
+    """Inputs and labels of a file, and the names of its columns where it has some."""
     path = Path(source)
     plain = path.name.lower().removesuffix(".gz")
-    readers = {".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}
-    reader = next((reader for ending, reader in readers.items() if plain.endswith(ending)), None)
     try:
-        if reader is None and "idx" in plain:
-            return _read_idx(path, labels)
-        if reader is not None:
-            return reader(path, outputs)
+        if plain.endswith((".csv", ".tsv")):
+            text, names = in_commas(_content(path).decode("utf-8-sig", errors="replace"), target, outputs)
+            return _read_csv(path, text, outputs), names
+        if plain.endswith(".parquet"):
+            frame = frame_of(_parquet(path), target)
+            return _from_table(frame, outputs), _names(frame)
+        if plain.endswith(".npy"):
+            frame = read_npy(path, target)
+            return _from_table(frame, outputs), frame.columns
+        if target is not None:
+            raise Refusal(
+                f"A target is a column of a table; got {path.name}, which has its labels apart. Leave it out."
+            )
+        if plain.endswith(".npz"):
+            return _read_npz(path, outputs), []
+        if path.is_dir():
+            return read_pictures(path), []
+        if "idx" in plain:
+            return _read_idx(path, labels), []
     except OSError as error:
         raise Refusal(f"A data file must be readable; got {path}: {error.strerror or error}. Check the path.") from None
     raise Refusal(
-        f"A data file ends in .npz, .csv or .parquet, or has idx in its name; got {path.name}. Save it as one of these."
+        f"A data file ends in .npz, .npy, .csv or .parquet, or has idx in its name; got {path.name}. Save it as one of "
+        "these."
     )
 
 
@@ -117,8 +158,7 @@ def _content(path: Path) -> bytes:
         ) from None
 
 
-def _read_csv(path: Path, outputs: int) -> Pair:
-    text = _content(path).decode("utf-8-sig", errors="replace")
+def _read_csv(path: Path, text: str, outputs: int) -> Pair:
     table = _numeric_table(text, outputs)
     if table is None:
         return _read_rows(path, text, outputs)
@@ -186,7 +226,8 @@ def _numeric(cells: list[str]) -> bool:
     return True
 
 
-def _read_parquet(path: Path, outputs: int) -> Pair:
+def _parquet(path: Path) -> Any:
+    """The table in a .parquet file, as Arrow has it."""
     try:
         from pyarrow import ArrowInvalid, parquet  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -195,7 +236,7 @@ def _read_parquet(path: Path, outputs: int) -> Pair:
             "Write pip install pyarrow, or save the table as .csv."
         ) from None
     try:
-        return _from_table(parquet.read_table(path), outputs)
+        return parquet.read_table(path)
     except ArrowInvalid as error:
         raise Refusal(
             f"A .parquet data file is a table; got {path.name}, which does not read as one "
@@ -205,7 +246,7 @@ def _read_parquet(path: Path, outputs: int) -> Pair:
 
 def _from_table(table: Any, outputs: int) -> Pair:
     """The columns of a data frame of pandas, Polars or Arrow: numbers, and class names for a single output."""
-    names = list(getattr(table, "column_names", getattr(table, "columns", ())))
+    names = _names(table)
     if not names or not hasattr(table, "__getitem__"):
         raise Refusal(
             f"load reads a file, or a table with named columns such as a pandas data frame; got {said(table)}. "
@@ -225,6 +266,11 @@ def _from_table(table: Any, outputs: int) -> Pair:
         return np.stack(found, axis=1), columns[-1].astype(str)
     ends = [_column(str(name), values) for name, values in zip(names[-outputs:], columns[-outputs:], strict=True)]
     return np.stack(found, axis=1), np.stack(ends, axis=1)
+
+
+def _names(table: Any) -> list:
+    """The names of the columns of a data frame of pandas, Polars or Arrow; none where it is no table."""
+    return list(getattr(table, "column_names", getattr(table, "columns", ())))
 
 
 def _is_numeric(values: np.ndarray) -> bool:

@@ -4,6 +4,9 @@ Samples of it, starts of networks that see it fairly, and the exact error of a t
 `one_neuron(d)`, and its risk over all inputs is `ReluRisk(one_neuron(d))`.
 """
 
+from collections.abc import Callable
+
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float
@@ -43,3 +46,10 @@ def mirrored_students(
 def neuron_error(atoms: Float[Array, "n p"], scale: float | Float[Array, ""] = 1.0) -> Float[Array, ""]:
     """The exact `E |scale f(x) − relu(x₁)|²` of the network f of equal particles (a, w), over the whole sphere."""
     return relu_distance(uniform(atoms.at[:, 0].multiply(scale)), one_neuron(atoms.shape[1] - 1))
+
+
+def gram_matrices(kernel: Callable[..., Array], sample: Sample, new: Sample) -> tuple[np.ndarray, ...]:
+    """In NumPy, a kernel among the inputs of a sample, of new inputs with them, and the outputs of the sample."""
+    compiled = eqx.filter_jit(kernel)
+    found = compiled(sample.xs, sample.xs), compiled(new.xs, sample.xs), sample.ys[:, 0]
+    return tuple(map(np.asarray, found))

@@ -1,7 +1,7 @@
 """Symmetry on the data (augment) and on the unit (average). The third way, `restrict`, moves the particles."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
@@ -16,10 +16,11 @@ from haarflow.errors import Refusal
 from haarflow.fast import blocks
 from haarflow.fast.materialise import materialised
 from haarflow.learning.data import Data, Sample
+from haarflow.measures.actions import action_on
 from haarflow.measures.clouds import Cloud
 from haarflow.models.fits import refuse_unless_acting
 from haarflow.models.units import Dense, Unit, Wrapped, network
-from haarflow.values import numbers, refuse_unless_affordable
+from haarflow.values import numbers, refuse_unless_affordable, said
 
 # Where an augmented law finds its group elements, beside the data it shares with the plain law.
 _ELEMENTS = 0x5A_17_C0_DE
@@ -197,9 +198,41 @@ def average(unit: Unit, on_x: Rep, on_y: Rep, *, elements=None) -> Averaged:
     return Averaged(unit, *actions("average", on_x, on_y, elements))
 
 
+@overload
+def symmetrise(function: Callable, on_x: Rep, on_y: Rep, *, elements: Any = None) -> Callable: ...
+@overload
+def symmetrise(function: Cloud, on_x: Rep, on_y: None = None, *, elements: Any = None) -> Cloud: ...
+@overload
+def symmetrise(function: Sample, on_x: Rep, on_y: Rep, *, elements: Any = None) -> Sample: ...
+@overload
+def symmetrise(function: np.ndarray, on_x: Rep, on_y: None = None, *, elements: Any = None) -> np.ndarray: ...
 @door
-def symmetrise(function: Callable, on_x: Rep, on_y: Rep, *, elements=None):
-    """`Q_G f` for any function of a batch (b, d) -> (b, c)."""
+def symmetrise(
+    function: Callable | Cloud | Sample | Float[np.ndarray, "n d"],
+    on_x: Rep,
+    on_y: Rep | None = None,
+    *,
+    elements=None,
+) -> Any:
+    """`Q_G f` for a function of a batch (b, d) -> (b, c); for samples, the samples with all their images.
+
+    A Cloud becomes mu^G, `Cloud.orbit`; points (n, d) become (|G| n, d), the n points first; pairs (x, y), a Sample,
+    become its `orbit_closure`. Functions and pairs need `on_y`, clouds and points have none.
+    """
+    pairs = isinstance(function, Sample) or callable(function)
+    if pairs != (on_y is not None):
+        raise Refusal(
+            "symmetrise takes on_y beside a function or a Sample, and none beside points or a cloud; got "
+            f"{said(function)} {'without' if on_y is None else 'with'} on_y. "
+            + ("Write symmetrise(f, on_x, on_y)." if pairs else "Write symmetrise(points, on_x).")
+        )
+    if isinstance(function, Cloud):
+        return function.orbit(on_x, elements=elements)
+    if isinstance(function, np.ndarray):
+        return action_on(on_x, function.shape[1], elements=elements).apply(function).reshape(-1, function.shape[1])
+    assert on_y is not None
+    if isinstance(function, Sample):
+        return orbit_closure(function, on_x, on_y, elements=elements)
     into, out = actions("symmetrise", on_x, on_y, elements)
 
     def averaged(xs):

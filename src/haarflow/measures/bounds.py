@@ -26,7 +26,7 @@ COUPLING_LIMIT = 2_000_000
 @door
 @dataclass(frozen=True)
 class Bounds:
-    """lower ≤ W2 ≤ upper, which rule gave each, and what every rule gave."""
+    """lower ≤ W2 ≤ upper (or another distance, `of`), which rule gave each, and what every rule gave."""
 
     lower: NonNegative
     upper: NonNegative
@@ -34,9 +34,10 @@ class Bounds:
     upper_rule: str
     lowers: dict[str, float] = field(repr=False)
     uppers: dict[str, float] = field(repr=False)
+    of: str = "W2"
 
     def __str__(self) -> str:
-        return f"{self.lower:.4g} ({self.lower_rule}) ≤ W2 ≤ {self.upper:.4g} ({self.upper_rule})"
+        return f"{self.lower:.4g} ({self.lower_rule}) ≤ {self.of} ≤ {self.upper:.4g} ({self.upper_rule})"
 
 
 @door

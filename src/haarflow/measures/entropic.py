@@ -28,6 +28,7 @@ LONG = 50
 """Steps that change the potentials by more than this, in regs, are no longer near the exponential they come from."""
 
 Rows = Callable[[slice], Float[np.ndarray, "r m"]]
+Costs = Float[np.ndarray, "_ _"]
 
 
 class Spent(Exception):
@@ -119,6 +120,19 @@ def _apart(given: Pair, means, reg: float, budget: Budget) -> float:
     return float(a @ (f - p) + b @ (g - q))
 
 
+def divergence_of_costs(a, b, cross: Costs, own: tuple[Costs, Costs], reg: float, passes: int) -> float:
+    """The same for costs (n, m), (n, n) and (m, m) of your own; digits are lost where the three values cancel."""
+    budget, slack = Budget(passes), 1e-14 * min(reg, float(cross.max()) or reg)
+    with np.errstate(over="ignore", invalid="ignore"):
+        f, g = balance(_of_costs(a, b, cross, reg, budget), float(cross.max()), slack)
+        p, q = (mirror(_of_costs(w, w, costs, reg, budget), slack) for w, costs in zip((a, b), own, strict=True))
+    return float(a @ (f - p) + b @ (g - q))
+
+
+def _of_costs(a, b, costs: Costs, reg: float, budget: Budget) -> Problem:
+    return _product(a, b, lambda i: costs[i], reg, budget)
+
+
 def _displaced(x, moves, mass, reg: float, budget: Budget) -> float:
     """The divergence of x and x + moves, both with these masses, from what the moves change in the costs."""
     own = direct_product(x, mass, x, mass, reg, budget)
@@ -140,17 +154,22 @@ def _displaced(x, moves, mass, reg: float, budget: Budget) -> float:
 
 def direct_product(x, a, y, b, reg: float, budget: Budget) -> Problem:
     """Transport of one sample to another, told from their product: the costs are |x − y|²."""
-    sizes, logs = (np.sum(x**2, axis=1), np.sum(y**2, axis=1)), (np.log(a), np.log(b))
+    sizes = np.sum(x**2, axis=1), np.sum(y**2, axis=1)
 
     def cost(i: slice):
         return np.maximum(sizes[0][i, None] + sizes[1] - 2 * x[i] @ y.T, 0.0)
 
+    return _product(a, b, _remembered(len(a) * len(b), cost), reg, budget)
+
+
+def _product(a, b, cost: Rows, reg: float, budget: Budget) -> Problem:
+    logs = np.log(a), np.log(b)
     return Problem(
         a,
         b,
         base=lambda i: a[i, None] * b,
         log=lambda i: logs[0][i, None] + logs[1],
-        cost=_remembered(len(a) * len(b), cost),
+        cost=cost,
         reg=reg,
         budget=budget,
     )

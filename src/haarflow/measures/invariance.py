@@ -20,6 +20,7 @@ from haarflow.measures.costs import FEWER, refuse_hours, refuse_orbit
 from haarflow.measures.couplings import Coupling, nearest, searchable
 from haarflow.measures.mmd import displaced_mmd, is_close, kernel_mean, squared_mmd
 from haarflow.measures.samples import ROUNDING, Law, Pair, arrays, binade, together
+from haarflow.measures.symmetries import inverse_names
 from haarflow.measures.transport import Progress, exact
 
 TracedLaw = Cloud | Float[Array, "n p"]
@@ -78,7 +79,7 @@ def pair_distances(
     """d_h = W2(mu, M_h#mu) for every element h of a finite group, or those given; an inverse shares its solve."""
     x, a, unit = _sample(mu)
     known = {}
-    names = _names(action := action_on(rep, x.shape[1], elements=elements))
+    names = inverse_names(action := action_on(rep, x.shape[1], elements=elements))
     for i, name in enumerate(names):
         if name not in known:
             given = together(x, a, action.pick(i).apply(x)[0], a)
@@ -211,16 +212,9 @@ def _orbit(x, a, action: Action):
 def _half_largest(key: PRNGKeyArray | Array, given: Pair, action: Action, projections: int) -> dict[str, float]:
     """½ max_h of lower bounds on d_h: mu^G is as far from M_h#mu as from mu, so d_h ≤ 2 W2(mu, mu^G)."""
     n = len(given.a)
-    turns = {name: given.y[n * k : n * (k + 1)] for k, name in enumerate(_names(action)) if k}
+    turns = {name: given.y[n * k : n * (k + 1)] for k, name in enumerate(inverse_names(action)) if k}
     found = [lower_bounds(key, given._replace(y=y, b=given.a), projections=projections) for y in turns.values()]
     return {f"half of {rule}": max(one[rule] for one in found) / 2 for rule in (found[0] if found else {})}
-
-
-def _names(action: Action) -> list[bytes]:
-    """For each element the same bytes as for its inverse: they move the cloud equally far."""
-    z = np.random.default_rng(20240531).standard_normal(action.dim)
-    there, back = (np.round(one.apply(z), 9) + 0.0 for one in (action, action.inverse))
-    return [min(one.tobytes() for one in pair) for pair in zip(there, back, strict=True)]
 
 
 def _speed(rep: Rep | Projector, p: int) -> Float[np.ndarray, "p p"]:

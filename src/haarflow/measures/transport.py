@@ -18,14 +18,20 @@ EXACT_LIMIT = 25_000_000
 Progress = Callable[[str], None]
 
 
-def exact(given: Pair, *, order: int, force: bool = False, progress: Progress | None = None) -> float:
-    """The least mean |z − z'|^order over all couplings, in the units of the pair."""
+Gaps = Callable[[Float[np.ndarray, "n p"], Float[np.ndarray, "m p"]], Float[np.ndarray, "n m"]]
+
+
+def exact(
+    given: Pair, *, order: int, force: bool = False, progress: Progress | None = None, gaps: Gaps | None = None
+) -> float:
+    """The least mean |z − z'|^order over all couplings, in the units of the pair; or of other squared `gaps`."""
     x, a, y, b, _ = given
-    if x.shape[1] == 1:
+    if x.shape[1] == 1 and gaps is None:
         return line(x[:, 0], a, y[:, 0], b, order)
     equal = len(x) == len(y) and given.even
     _guard(len(x), len(y), equal, force, progress)
-    cost = squared_gaps(x, y) if order == 2 else np.sqrt(squared_gaps(x, y))
+    cost = squared_gaps(x, y) if gaps is None else gaps(x, y)
+    cost = cost if order == 2 else np.sqrt(cost, out=cost)
     return _assignment(cost) if equal else float(np.sum(plan(a, b, cost) * cost))
 
 
@@ -72,6 +78,11 @@ def squared_gaps(x: Float[np.ndarray, "n p"], y: Float[np.ndarray, "m p"]) -> Fl
 def transport_cost(n: int, m: int, *, equal: bool = False) -> tuple[float, float]:
     """Expected seconds and gigabytes of exact transport between n and m atoms (measured, one core)."""
     return 0.2 * (n * m / 1e6) ** 1.25, n * m * (11 if equal else 52) / 1e9
+
+
+def refuse_many_pairs(n: int, m: int) -> None:
+    """Refuse costs of all pairs that do not fit in memory."""
+    refuse_unless_affordable(f"Costs of {n:,} × {m:,} pairs of atoms", 40.0 * n * m, instead="Write fewer atoms.")
 
 
 def _guard(n: int, m: int, equal: bool, force: bool, progress: Progress | None) -> None:

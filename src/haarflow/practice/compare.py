@@ -55,24 +55,28 @@ def four_schemes(
     loss: Any = "half-square",
     exact: bool = True,
     elements: Any = None,
+    transport: NonNegative = 1.0,
+    growth: NonNegative | None = None,
 ) -> FourSchemes:
     """Plain, augmented, averaged and restricted training of a unit on data, for a group that moves inputs and outputs.
 
     `exact` augments by the whole group at every step, otherwise by one random element per sample. Infinite groups need
-    `elements` (m, d, d), a finite subgroup that stands for them. The fields go to one flow:
+    `elements` (m, d, d), a finite subgroup that stands for them. `transport` and `growth` are those of `Descend`. The
+    fields go to one flow:
 
         four = hf.practice.four_schemes(hf.Dense(2, 2), data, swap, swap, penalty=1e-3)
         paths = hf.flow(four.fields, four.steppers(1e-6), four.starts(cloud), key=key, dt=0.1, steps=100)
     """
     cost = Penalty(penalty)
-    plain = Descend(Risk(unit, data, loss) + cost)
+    rates: dict[str, Any] = {"transport": transport, "growth": growth}
+    plain = Descend(Risk(unit, data, loss) + cost, **rates)
     augmented = augment(data, on_x, on_y, exact=exact, elements=elements if exact else None)
     mean = average(unit, on_x, on_y, elements=elements)
     projector = unit.action(on_x, on_y).fixed_projector()
     fields = {
         "vanilla": plain,
-        "DA": Descend(Risk(unit, augmented, loss) + cost),
-        "FA": Descend(Risk(mean, data, loss) + cost),
+        "DA": Descend(Risk(unit, augmented, loss) + cost, **rates),
+        "FA": Descend(Risk(mean, data, loss) + cost, **rates),
         "EA": restrict(plain, projector),
     }
     return FourSchemes(fields, projector)

@@ -11,12 +11,14 @@ import math
 import pkgutil
 from collections.abc import Callable, Iterator
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import jax
 
+from haarflow.doors import Place, admit
 from haarflow.errors import Refusal
 from haarflow.members import concrete, members
+from haarflow.models.fits import refuse_unless_acting
 from haarflow.values import said
 
 BOOK: dict[type, list["Law"]] = {}
@@ -154,14 +156,40 @@ def check_laws(member: Any) -> Findings:
             wide = inspect.isabstract(member) or member in kinds
             classes = [cls for cls in concrete(member, shipped=False) if cls not in kinds] if wide else [member]
             return Findings(one for cls in classes for one in findings(cls))
-    first = member[0] if isinstance(member, tuple) and member else member
-    if not isinstance(first, kinds):
-        raise Refusal(
-            f"check_laws takes a member of a kind that has laws ({', '.join(kind.__name__ for kind in kinds)}), or a "
-            f"class of members; got {said(member)}. Write for example check_laws(Heun)."
-        )
     with jax.enable_x64(True):
-        return Findings(one.judge(member) for one in laws_of(type(first)))
+        example = _example("check_laws", member)
+        return Findings(one.judge(example) for one in laws_of(type(example[0])))
+
+
+def _example(owner: str, given: Any) -> tuple:
+    """A member with what its laws are measured on, such as (unit, on_x, on_y); or a refusal."""
+    member, *rest = given if isinstance(given, tuple) and given else (given,)
+    kinds = tuple(book())
+    if not isinstance(member, kinds):
+        raise Refusal(
+            f"{owner} takes a member of a kind that has laws ({', '.join(kind.__name__ for kind in kinds)}), or a "
+            f"class of members; got {said(given)}. Write for example check_laws(Heun)."
+        )
+    measure, whose = laws_of(type(member))[0].measure, type(member).__name__
+    names, hints = list(inspect.signature(measure).parameters.values()), get_type_hints(measure, include_extras=True)
+    least = sum(name.default is name.empty for name in names)
+    if not least <= 1 + len(rest) <= len(names):
+        forms = [
+            f"({', '.join(name.name for name in names[:count])})" for count in range(max(2, least), len(names) + 1)
+        ]
+        wanted = " or ".join(["a member alone"] * (least == 1) + forms)
+        raise Refusal(
+            f"{owner} takes {wanted} for the class {whose}; got {said(given)}. "
+            f"Write {whose} itself for its own examples."
+        )
+    sizes: dict[str, tuple[int, str]] = {}
+    rest = [
+        admit(Place(f"{owner}'s {name.name}", sizes), part, hints.get(name.name, Any))
+        for name, part in zip(names[1:], rest, strict=False)
+    ]
+    if "on_x" in hints:
+        refuse_unless_acting(member, *rest)
+    return (member, *rest)
 
 
 def findings(cls: type) -> Iterator[Finding]:
@@ -173,9 +201,14 @@ def findings(cls: type) -> Iterator[Finding]:
         examples, told = [], f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     if told:
         yield Finding(cls.__name__, _kind(cls), "examples are members", math.inf, 0.0, told)
-    for place, example in enumerate(examples):
-        number = f" {place + 1}" if len(examples) > 1 else ""
-        yield from (one.judge(example, f"{cls.__name__}{number}") for one in laws_of(cls))
+    for place, given in enumerate(examples):
+        name = f"{cls.__name__} {place + 1}" if len(examples) > 1 else cls.__name__
+        try:
+            example = _example("examples()", given)
+        except Refusal as refusal:
+            yield Finding(name, _kind(cls), "examples are members", math.inf, 0.0, str(refusal))
+        else:
+            yield from (one.judge(example, name) for one in laws_of(cls))
 
 
 def called(example: Any) -> str:

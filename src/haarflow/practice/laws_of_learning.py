@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from haarflow.dynamics.fields import Descend, advance
 from haarflow.errors import Refusal
@@ -48,7 +49,7 @@ def _outputs(ys, seed: int = 1):
 
 
 @law(Loss, 1e-6)
-def the_slope_is_the_derivative(loss, ys):
+def the_slope_is_the_derivative(loss, ys: Float[np.ndarray, "m c"]):
     """Autodiff in the output agrees with finite differences, relative to the largest slope."""
     fs, labels = _outputs(ys)
     found = np.asarray(_slopes(loss, fs, labels))
@@ -58,7 +59,7 @@ def the_slope_is_the_derivative(loss, ys):
 
 
 @law(Loss, 1e-12)
-def a_loss_that_claims_to_be_convex_lies_below_its_chords(loss, ys):
+def a_loss_that_claims_to_be_convex_lies_below_its_chords(loss, ys: Float[np.ndarray, "m c"]):
     """How far it rises above a chord, relative to its size there."""
     if not loss.convex:
         return None
@@ -69,7 +70,7 @@ def a_loss_that_claims_to_be_convex_lies_below_its_chords(loss, ys):
 
 
 @law(Loss, 1e-12)
-def a_square_is_a_square(loss, ys):
+def a_square_is_a_square(loss, ys: Float[np.ndarray, "m c"]):
     """The loss is k |f − y|² where it says so by `square = k`, and only there."""
     fs, labels = _outputs(ys)
     squares, costs = np.sum((fs - labels) ** 2, axis=1), np.asarray(_costs(loss, fs, labels))
@@ -81,14 +82,14 @@ def a_square_is_a_square(loss, ys):
 
 
 @law(Loss, 0.0)
-def labels_of_an_example_are_those_of_the_loss(loss, ys):
+def labels_of_an_example_are_those_of_the_loss(loss, ys: Float[np.ndarray, "m c"]):
     """It takes them as they are, prefers them to others, and refuses labels of another form than it names."""
-    ys = jnp.asarray(ys)
-    require(loss.fitting(Labels(ys), ys.shape[1]) is ys, "labels of its own form are changed.")
-    worse = float(np.sum(np.asarray(_costs(loss, ys, ys)) >= np.asarray(_costs(loss, -3 * ys, ys))))
+    own = jnp.asarray(ys)
+    require(loss.fitting(Labels(own), ys.shape[1]) is own, "labels of its own form are changed.")
+    worse = float(np.sum(np.asarray(_costs(loss, own, own)) >= np.asarray(_costs(loss, -3 * own, own))))
     if loss.labels != "reals":
         try:
-            loss.fitting(Labels(ys + 0.7), ys.shape[1])
+            loss.fitting(Labels(own + 0.7), ys.shape[1])
         except Refusal:
             return worse
         require(False, f"labels that are not {loss.labels} are taken.")
@@ -96,7 +97,7 @@ def labels_of_an_example_are_those_of_the_loss(loss, ys):
 
 
 @law(Loss, 1e-11)
-def the_variation_of_a_risk_is_the_derivative(loss, ys):
+def the_variation_of_a_risk_is_the_derivative(loss, ys: Float[np.ndarray, "m c"]):
     """A Risk with this loss: its formula agrees with autodiff of its value."""
     xs = np.random.default_rng(3).normal(size=(len(ys), 2))
     unit = Perceptron(2, ys.shape[1], "tanh")
@@ -109,7 +110,7 @@ def _variations(functional, cloud):
 
 
 @law(Functional, 1e-11)
-def the_variation_is_the_derivative(functional, cloud=None):
+def the_variation_is_the_derivative(functional, cloud: Cloud | None = None):
     """The potential is the derivative in the weights, the velocity minus that in the atoms divided by the weights."""
     found, known = _variations(functional, weighted_cloud() if cloud is None else cloud)
     return max(off(found.potential, known.potential), off(found.velocity, known.velocity))
@@ -128,7 +129,7 @@ def _dissipated(functional, cloud):
 
 
 @law(Functional, 1e-6)
-def the_energy_dissipates_at_the_stated_rate(functional, cloud=None):
+def the_energy_dissipates_at_the_stated_rate(functional, cloud: Cloud | None = None):
     """dE/dt = −transport ∫|∇Psi|² dmu − growth ∫(Psi − mean Psi)² dmu along its descent, by finite differences."""
     measured, stated = _dissipated(functional, weighted_cloud() if cloud is None else cloud)
     return off(measured, stated, least=1e-3)

@@ -56,28 +56,28 @@ def _forms(unit: Unit) -> dict[str, Any]:
 
 
 @law(Unit, 1e-13)
-def batched_is_the_formula_at_every_particle_and_input(unit, on_x, on_y):
+def batched_is_the_formula_at_every_particle_and_input(unit, on_x: Rep, on_y: Rep):
     """`batched` returns (n, c, b), the numbers that `__call__` gives one by one."""
     forms = _forms(unit)
     return off(forms["batched"], forms["formula"])
 
 
 @law(Unit, 1e-12)
-def the_weighted_sum_is_linear_in_the_weights(unit, on_x, on_y):
+def the_weighted_sum_is_linear_in_the_weights(unit, on_x: Rep, on_y: Rep):
     """The weighted sum (b, c) of what the particles say, of weights of any sign."""
     forms = _forms(unit)
     return off(forms["total"], np.einsum("n,ncb->bc", WEIGHTS, forms["formula"]))
 
 
 @law(Unit, 1e-12)
-def the_pullback_is_the_derivative_of_the_weighted_sum(unit, on_x, on_y):
+def the_pullback_is_the_derivative_of_the_weighted_sum(unit, on_x: Rep, on_y: Rep):
     """In the weights the potential, in the atoms the gradient: at unit weights, whatever the weights."""
     forms = _forms(unit)
     return max(off(found, wanted) for found, wanted in zip(forms["pullback"], forms["derivative"], strict=True))
 
 
 @law(Unit, 1e-12)
-def units_are_jointly_equivariant(unit, on_x, on_y):
+def units_are_jointly_equivariant(unit, on_x: Rep, on_y: Rep):
     """`unit(M_g theta, on_x(g) x) = on_y(g) unit(theta, x)` for the action `joint(on_x, on_y)`, at every element."""
     refuse_unless_acting(unit, on_x, on_y)
     action = unit.joint(on_x, on_y)
@@ -97,7 +97,7 @@ def _drawn(model: Any) -> tuple[Cloud, Any]:
 
 
 @law(Network, 1e-12)
-def moved_clouds_answer_moved_inputs(model, on_x, on_y):
+def moved_clouds_answer_moved_inputs(model, on_x: Rep, on_y: Rep):
     """`network(M_g # mu, g x) = g network(mu, x)`, at every element."""
     (mu, xs), action, elements = _drawn(model), model.action(on_x, on_y), _elements(on_x)
     here = np.asarray(_value(model, mu, xs))
@@ -106,7 +106,7 @@ def moved_clouds_answer_moved_inputs(model, on_x, on_y):
 
 
 @law(Network, 0.0)
-def a_linear_network_is_the_mean_of_its_particles_and_says_so(model, on_x, on_y):
+def a_linear_network_is_the_mean_of_its_particles_and_says_so(model, on_x: Rep, on_y: Rep):
     """One that claims to be `linear` is the mean of what its particles say, to 1e-13; another is not, by 1e-3."""
     mu, xs = _drawn(model)
     mean = jnp.einsum("n,ncb->bc", mu.weights, model.batched(mu.atoms, xs))
@@ -115,7 +115,7 @@ def a_linear_network_is_the_mean_of_its_particles_and_says_so(model, on_x, on_y)
 
 
 @law(Network, 1e-11)
-def feedback_is_the_derivative(model, on_x, on_y):
+def feedback_is_the_derivative(model, on_x: Rep, on_y: Rep):
     """`pullback` is the derivative in the weights, and in the atoms divided by their weights."""
     mu, xs = _drawn(model)
     potential, gradient = model.pullback(mu, xs, jnp.sin)

@@ -5,6 +5,7 @@ own: `examples()` may return `(member, clouds)` in the place of a member.
 """
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -19,6 +20,7 @@ from haarflow.dynamics.games import Payoff
 from haarflow.dynamics.players import by_name, map_clouds
 from haarflow.dynamics.regions import Box, Sphere
 from haarflow.dynamics.schemes import Each, Langevin, Optax, Scheme
+from haarflow.dynamics.turns import Turns
 from haarflow.errors import Refusal
 from haarflow.learning.functionals import Penalty
 from haarflow.learning.risks import Risk
@@ -45,7 +47,7 @@ def two_players() -> dict[str, Cloud]:
 
 
 @law(Field, 1e-13)
-def fields_conserve_mass(field, clouds=None):
+def fields_conserve_mass(field, clouds: Cloud | Mapping[str, Cloud] | None = None):
     """A tangent of each cloud's own shape, whose growth has mean zero; a field that refuses one cloud is of players."""
     clouds, tangents = _tangents(field, clouds)
     require(set(tangents) == set(clouds), f"clouds {sorted(clouds)} get tangents {sorted(tangents)}.")
@@ -60,7 +62,7 @@ def fields_conserve_mass(field, clouds=None):
 
 
 @law(Field, 1e-12)
-def compiled_fields_are_the_same(field, clouds=None):
+def compiled_fields_are_the_same(field, clouds: Cloud | Mapping[str, Cloud] | None = None):
     """The tangents in a compiled program, where flows ask for them, are those outside of it."""
     clouds, plain = _tangents(field, clouds)
     compiled = eqx.filter_jit(lambda field, key, clouds: field(key, clouds))(field, _key(), clouds.get("", clouds))
@@ -92,7 +94,7 @@ def _payoff_forms(payoff, clouds):
 
 
 @law(Payoff, 1e-12)
-def the_variation_of_a_payoff_is_its_derivative(payoff, clouds=None):
+def the_variation_of_a_payoff_is_its_derivative(payoff, clouds: Mapping[str, Cloud] | None = None):
     """For every player, the potential in its weights and the velocity in its atoms."""
     found, known, _, _ = _payoff_forms(payoff, two_players() if clouds is None else clouds)
     pairs = zip(jax.tree.leaves(found), jax.tree.leaves(known), strict=True)
@@ -100,7 +102,7 @@ def the_variation_of_a_payoff_is_its_derivative(payoff, clouds=None):
 
 
 @law(Payoff, 1e-6)
-def a_payoff_falls_at_the_stated_rate(payoff, clouds=None):
+def a_payoff_falls_at_the_stated_rate(payoff, clouds: Mapping[str, Cloud] | None = None):
     """dL/dt = −Σ ∫|∇V|² where every player descends it, by finite differences; and some player moves at all."""
     _, _, measured, stated = _payoff_forms(payoff, two_players() if clouds is None else clouds)
     require(float(stated) < -1e-6, "no player moves: the payoff does not depend on where the atoms of the clouds are.")
@@ -238,8 +240,8 @@ def _small_players() -> dict[str, Cloud]:
 
 
 def _alone(scheme: Scheme) -> bool:
-    """Whether a scheme moves one cloud; `Each` is for players."""
-    return not isinstance(scheme, Each)
+    """Whether a scheme moves one cloud; `Each` and `Turns` are for players."""
+    return not isinstance(scheme, Each | Turns)
 
 
 @law(Scheme, 1e-12)

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.algebra.base import Group
+from haarflow.algebra.groups import Icosahedral, PlanarRotations, SpecialOrthogonal
 from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
 from haarflow.doors import Count, door
 from haarflow.learning.data import Sample
@@ -27,6 +28,8 @@ from haarflow.models.units import Unit, network
 from haarflow.values import refuse_unless_affordable
 
 Fault = Literal["none", "no inverse", "half orbit", "one-sided action", "unclosed data"]
+
+QUARTER_TURN = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])  # about the third axis
 
 # The identities are exact whatever the compiler does, and their programs run once: spend nothing on speed.
 QUICK_TO_COMPILE = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -51,6 +54,24 @@ def case(
     """A case whose inputs are moved naturally, and whose outputs stay, unless told otherwise."""
     on_x = natural_rep(group) if on_x is None else on_x
     return Case(on_x, trivial_rep(group, unit.outputs) if on_y is None else on_y, unit, elements)
+
+
+def all_rotations(unit: Unit, *, turns: int = 16, few: bool = False) -> Case:
+    """All rotations of the plane or of space that a unit reads, by a finite subgroup that averages them exactly.
+
+    `turns` equispaced rotations of the plane average every polynomial of degree below `turns` as all of SO(2) do, and
+    the 60 rotations of the icosahedron those up to 5 as SO(3). `few` plants a mistake: half turns, and quarter turns
+    about one axis.
+    """
+    group = SpecialOrthogonal(unit.inputs)
+    if unit.inputs == 2:
+        elements = PlanarRotations(2 if few else turns).elements()
+    elif few:
+        elements = np.stack([np.linalg.matrix_power(QUARTER_TURN, k) for k in range(4)])
+    else:
+        elements = Icosahedral().elements()
+    on_y = natural_rep(group) if unit.outputs == unit.inputs else None
+    return case(group, unit, on_y=on_y, elements=elements)
 
 
 @door

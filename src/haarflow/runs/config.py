@@ -4,14 +4,15 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from haarflow.errors import Refusal, one_of
 from haarflow.runs.catalogue import nearest
 from haarflow.runs.experiment import Experiment
 
+Kind = TypeVar("Kind", bound=BaseModel)  # an experiment, or another config with a class variable `name`
 MODES = ("tour", "quick", "full")
 
 
@@ -62,8 +63,8 @@ def parse(setting: str) -> dict[str, Any]:
         return value if isinstance(value, dict) else {key: value}
 
 
-def checked(kind: type[Experiment], values: Mapping[str, Any]) -> Experiment:
-    """The experiment with these values, or a refusal in one sentence."""
+def checked(kind: type[Kind], values: Mapping[str, Any]) -> Kind:
+    """The experiment, or another config, with these values, or a refusal in one sentence."""
     try:
         return kind.model_validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
@@ -120,7 +121,7 @@ def read_toml(owner: str, path: Path) -> dict[str, Any]:
         raise Refusal(f"{owner} reads a TOML file; {path} is not one: {error}.") from None
 
 
-def _sentence(kind: type[Experiment], error: ValidationError) -> str:
+def _sentence(kind: Any, error: ValidationError) -> str:
     """The first complaint of pydantic as one sentence in the house's style."""
     first, *others = error.errors(include_url=False)
     key = ".".join(str(word) for word in first["loc"]) or "config"

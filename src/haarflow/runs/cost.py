@@ -15,7 +15,8 @@ from pydantic import BaseModel
 
 from haarflow.errors import Refusal
 from haarflow.runs.config import MODES, of_mode
-from haarflow.runs.experiment import Experiment, Work
+from haarflow.runs.experiment import Experiment
+from haarflow.runs.sizes import Work
 from haarflow.values import in_bytes, machine_memory, real
 
 HOUR, YEAR = 3600.0, 365.25 * 24 * 3600.0  # seconds

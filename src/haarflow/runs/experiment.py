@@ -6,10 +6,9 @@ which cells, methods return named arrays, fits are power laws made once, claims 
 
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from haarflow.runs.catalogue import fault_sentence, named_after, read_docstring
 from haarflow.runs.claims import Claim, above, at_least, below, between, holds, within
@@ -17,6 +16,7 @@ from haarflow.runs.design import Cells, blocks, compute, gather, once, over, par
 from haarflow.runs.named import Data, Named, joined, named
 from haarflow.runs.panels import Panel, drawn, film, panel
 from haarflow.runs.progress import in_turns, tell
+from haarflow.runs.sizes import Count, Horizon, NonNegative, Positive, Sizes, Step, Steps
 from haarflow.runs.statistics import Fit, power_law, slope
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "Sizes",
     "Step",
     "Steps",
-    "Work",
     "above",
     "at_least",
     "below",
@@ -54,22 +53,6 @@ __all__ = [
     "tell",
     "within",
 ]
-
-
-@dataclass(frozen=True)
-class Work:
-    """Says in a setting's type that the work grows like this power of it; of whole numbers it is known."""
-
-    power: int
-
-
-Count = Annotated[int, Field(ge=1)]
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-Horizon = Annotated[float, Field(gt=0), Work(1)]  # a time to run for
-Step = Annotated[float, Field(gt=0), Work(-1)]  # a time that each step makes
-Sizes = Annotated[tuple[Count, ...], Field(min_length=2)]  # numbers along which a law is fitted
-Steps = Annotated[tuple[Step, ...], Field(min_length=2)]  # and times of a step
 
 
 def stream(key: Any, name: str, *numbers: int) -> Any:

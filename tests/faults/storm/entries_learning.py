@@ -110,6 +110,7 @@ ENTRIES = [
                 "3.0",
                 "[1]",
             ).also(same=("str(table_of_numbers)",)),
+            "target": one_of("None", "3.5", '"nobody"', "-1", "17", optional=True),
             "outputs": count("1", most=2),
             "size": count("2", optional=True, huge=FINE),
             "replace": flag("True"),
@@ -251,6 +252,11 @@ ENTRIES = [
             ),
             **_ON,
         },
+    ),
+    Entry(
+        "symmetrise",
+        "hf.symmetrise({*})",
+        {"function": array("atoms", rows=False), "on_x": rep("swap", shared=False, finite=True)},
     ),
     Entry("symmetrise", "hf.symmetrise(jnp.sin, swap, swap, {*})(jnp.asarray(xs))", {"elements": _ELEMENTS}),
     Entry(

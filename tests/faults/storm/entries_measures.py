@@ -4,6 +4,7 @@ from bend import FINE, array, cloud, count, flag, function, key, number, one_of,
 from entry import Entry, of
 
 _TWO = {"mu": cloud("cloud"), "nu": cloud("other")}
+UNDER = one_of("swap", "group", "3.0", "swap + swap", "atoms", "[swap]", '"swap"', optional=True)
 _PATIENT = {"force": flag("False"), "progress": function("silent", optional=True)}
 _ACTED = {"mu": cloud("cloud"), "rep": rep("swap", finite=True, shared=False)}
 _FIXED = {"mu": cloud("cloud", stack=True), "rep": rep("swap", shared=False, matrix=True)}
@@ -51,11 +52,16 @@ ENTRIES = [
     Entry("Cloud.mean", "other.mean()", {}),
     Entry("Cloud.second_moment", "other.second_moment()", {}),
     of("w1", **_TWO, **_PATIENT),
+    Entry("w1", "hf.distances.w1(cloud, other, {*})", {"under": UNDER}),
     of("w2", **_TWO, **_PATIENT),
+    Entry("w2", "hf.distances.w2(cloud, other, {*})", {"under": UNDER}),
     of("rmd", **_TWO, **_PATIENT),
+    Entry("rmd", "hf.distances.rmd(cloud, other, {*})", {"under": UNDER}),
     of("sinkhorn", **_TWO, blur=number("0.5", above=0), iterations=count("500", huge=FINE), force=flag("False")),
     of("sliced", key=key(), **_TWO, order=count("2", most=2), projections=count("4")),
     of("mmd_squared", **_TWO, **_KERNEL),
+    Entry("mmd_squared", "hf.distances.mmd_squared(cloud, other, {*})", {"under": UNDER}),
+    Entry("sinkhorn", "hf.distances.sinkhorn(cloud, other, {*})", {"under": UNDER}),
     of("w2_bounds", key=key(), **_TWO, projections=count("4"), rounds=count("1", least=0)),
     of("si_distance", **_FIXED),
     of("si_rmd", **_FIXED),

@@ -60,6 +60,8 @@ ENTRIES = [
         loss=choice('"square"'),
         exact=flag("True"),
         elements=_ELEMENTS,
+        transport=number("0.5", least=0),
+        growth=number("0.5", least=0, optional=True),
     ),
     Entry(
         "four_schemes",

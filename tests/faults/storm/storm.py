@@ -38,6 +38,9 @@ PATIENCE = 90
 GIGABYTES = 3
 """The memory that a call may ask for, beyond what the libraries take."""
 
+FULL = 1
+"""The gigabytes that earlier calls may leave behind, as compiled programs, before their process is begun again."""
+
 
 class Found(NamedTuple):
     """A fault, and the call that shows it."""
@@ -72,6 +75,11 @@ def drawn(numbers: list[int], seed: int, calls: int | None, *, bad: bool = False
     return list(islice((turn for turn in turns if turn is not None), calls))
 
 
+def by_entry(calls: list[tuple[int, Call]]) -> list[tuple[int, Call]]:
+    """The calls of each entry together, so that they share its compiled programs and its right answer."""
+    return sorted(calls, key=lambda numbered: numbered[0])
+
+
 def right_call(number: int) -> Call:
     """The right call of an entry, as one that must give its own answer."""
     entry = ENTRIES[number]
@@ -88,11 +96,13 @@ def storm(calls: list[tuple[int, Call]]) -> list[Found]:
 class Helper:
     """The process that makes the calls, begun again where a call ended it or did not end.
 
+    Thousands of calls fill its memory with compiled programs: it is begun again long before that is felt by a call.
     It lives in a folder of its own, for a call may take a word for the name of a file and write it.
     """
 
     def __init__(self):
         self.process, self.folder = None, tempfile.TemporaryDirectory()
+        self.size, self.begun = 0, 0
 
     def __enter__(self):
         return self
@@ -102,14 +112,15 @@ class Helper:
         self.folder.cleanup()
 
     def ask(self, number: int, call: Call) -> Fault | None:
-        """The fault of one call; a crash counts where the call alone makes it.
-
-        Thousands of calls fill the memory of their process with compiled programs, and the next one that compiles ends
-        it: that call is made once more, in a process of its own.
-        """
+        """The fault of one call; a crash, or a lack of memory, counts where the call alone makes it."""
         used = self.process is not None
         fault = self._asked(number, call)
-        return self._asked(number, call) if used and fault is not None and fault.word == "CRASH" else fault
+        if used and fault is not None and (fault.word == "CRASH" or _of_memory(fault)):
+            self.end()
+            fault = self._asked(number, call)
+        if self.process is not None and self._left_behind() > FULL * 2**30:
+            self.end()
+        return fault
 
     def _asked(self, number: int, call: Call) -> Fault | None:
         if self.process is None:
@@ -128,6 +139,13 @@ class Helper:
         streams = {"stdin": pipe, "stdout": pipe, "stderr": subprocess.DEVNULL}
         self.process = subprocess.Popen(words, **streams, env=env, cwd=self.folder.name)
         assert self._answer(120) == "ready"
+        self.begun += 1
+        self.size = address_space(self.process.pid)
+
+    def _left_behind(self) -> int:
+        """The bytes that the calls so far have added to the process."""
+        assert self.process is not None
+        return address_space(self.process.pid) - self.size
 
     def _answer(self, seconds: float):
         assert self.process is not None
@@ -177,10 +195,18 @@ def _limit_memory():
 
     assert haarflow
     (jnp.ones((8, 8)) @ jnp.ones((8, 8))).block_until_ready()
-    with open("/proc/self/status") as lines:
-        size = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmSize"))
-    most = size + GIGABYTES * 2**30
+    most = address_space("self") + GIGABYTES * 2**30
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def address_space(process: int | str) -> int:
+    """The bytes that a process has asked for, which is what its limit counts; none of one that is ending."""
+    with open(f"/proc/{process}/status") as lines:
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmSize")), 0)
+
+
+def _of_memory(fault: Fault) -> bool:
+    return any(word in fault.detail for word in ("MemoryError", "RESOURCE_EXHAUSTED", "Out of memory", "bad_alloc"))
 
 
 def _late(*_):
@@ -231,7 +257,7 @@ def main():
     calls = [(number, right_call(number)) for number in numbers if given.right or not ENTRIES[number].args]
     calls += drawn(numbers, given.seed, given.calls, bad=given.bad)
     begun = time.monotonic()
-    found = storm(calls)
+    found = storm(by_entry(calls))
     words = f"{told(found)}\n{len(calls)} calls in {time.monotonic() - begun:.0f} s, {len(found)} faults"
     print(
         json.dumps({"calls": len(calls), "faults": len(found), "gaps": gaps(), "told": words}) if given.json else words

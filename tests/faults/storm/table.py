@@ -3,15 +3,20 @@
 import inspect
 
 import entries_algebra
+import entries_audit
 import entries_check
 import entries_depth
+import entries_divergences
 import entries_dynamics
 import entries_estimators
 import entries_flow
 import entries_function_spaces
 import entries_games
+import entries_gans
+import entries_lab
 import entries_laws
 import entries_learning
+import entries_margins
 import entries_measures
 import entries_models
 import entries_practice
@@ -24,6 +29,7 @@ from haarflow.contents import public
 ROOMS: dict[str, list[Entry]] = {
     "algebra": entries_algebra.ENTRIES,
     "measures": entries_measures.ENTRIES,
+    "divergences": entries_divergences.ENTRIES,
     "models": entries_models.ENTRIES,
     "depth": entries_depth.ENTRIES,
     "function spaces": entries_function_spaces.ENTRIES,
@@ -32,11 +38,15 @@ ROOMS: dict[str, list[Entry]] = {
     "flow": entries_flow.ENTRIES,
     "dynamics": entries_dynamics.ENTRIES,
     "games": entries_games.ENTRIES,
+    "gans": entries_gans.ENTRIES,
     "practice": entries_practice.ENTRIES,
     "estimators": entries_estimators.ENTRIES,
     "check": entries_check.ENTRIES,
     "laws": entries_laws.ENTRIES,
     "relu program": entries_relu_program.ENTRIES,
+    "margins": entries_margins.ENTRIES,
+    "audit": entries_audit.ENTRIES,
+    "lab": entries_lab.ENTRIES,
 }
 
 ENTRIES = [entry for entries in ROOMS.values() for entry in entries]
@@ -48,13 +58,22 @@ RECORDS = {
     "Gibbs",
     "Optimum",
     "KernelFit",
+    "FittedGAN",
     "FeatureFit",
     "ReluOptimum",
+    "MaxMargin",
+    "EquivarianceError",
     "Bounds",
+    "Divergence",
+    "Estimate",
+    "NeuralDivergence",
     "NikaidoIsoda",
     "Decision",
     "Discovery",
     "Findings",
+    "SubgroupLattice",
+    "SymmetryCheck",
+    "SymmetrySearch",
     "Sharing",
     "SignedPermutation",
     "Diverged",

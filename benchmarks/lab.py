@@ -1,0 +1,233 @@
+"""The lab under load: its event loop while eight pages simulate, a page that stops reading, floods, and frame rates.
+
+    python benchmarks/lab.py              a minute and a half; --quick for less
+    python benchmarks/lab.py --frames     frames a second in a Chromium with software rendering, through Playwright
+
+All traffic stays on the loopback address and is bounded in number and time. The server runs in this process, with a
+task that measures how late its loop wakes up; whoever speaks to it runs in another.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+PORT, TOKEN = 8799, "benchmark-" + "b" * 30
+HOST = f"127.0.0.1:{PORT}"
+OWN = {"Origin": f"http://{HOST}"}
+REQUESTS = [("/upload?ending=csv", "POST", b"9" * 10_000_000), ("/nothing", "GET", b""), ("/", "PATCH", b"")]
+PAUSE = 0.005  # seconds between two looks at the clock of the loop
+
+
+def memory() -> float:
+    """What this process holds, in MB."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+async def lateness(found: list[float]) -> None:
+    """How late the loop wakes up, again and again."""
+    while True:
+        begun = time.perf_counter()
+        await asyncio.sleep(PAUSE)
+        found.append(time.perf_counter() - begun - PAUSE)
+
+
+async def measured(kind: str, seconds: float) -> dict:
+    """One kind of load, made by another process, and what it does to this one."""
+    from uvicorn import Server
+
+    from haarflow.lab.app import lab
+    from haarflow.lab.guard import hosts_of
+    from haarflow.lab.serve import config_of
+
+    app = lab(hosts=hosts_of("127.0.0.1", PORT), token=TOKEN, results=Path("results"))
+    server, late = Server(config_of(app, "127.0.0.1", PORT)), []
+    serving = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.05)
+    cookie = f"{app.cookie}={app.secret}"
+    watching = asyncio.create_task(lateness(late))
+    before = memory()
+    command = [sys.executable, __file__, "--load", kind, cookie, str(seconds)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+    most, told = before, asyncio.create_task(process.communicate())
+    while not told.done():
+        await asyncio.sleep(0.25)
+        most = max(most, memory())
+    out, _ = await told
+    watching.cancel()
+    server.should_exit = True
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
+    p50, p99, worst = np.quantile(late, [0.5, 0.99, 1.0]) * 1e3
+    facts = {"loop ms p50": round(p50, 2), "p99": round(p99, 2), "worst": round(worst, 1)}
+    sizes = {"MB before": round(before), "most": round(most), "after": round(memory())}
+    return {"load": kind, **facts, **sizes, **json.loads(out.decode().splitlines()[-1])}
+
+
+def connect(cookie: str):
+    """A socket of the lab."""
+    import websockets
+
+    headers = {**OWN, "Cookie": cookie}
+    return websockets.connect(f"ws://{HOST}/live", additional_headers=headers, max_size=2**26, compression=None)
+
+
+async def page(cookie: str, seconds: float, state: dict, *, reads: bool = True) -> dict:
+    """A page that plays a state and draws every frame at once; or one that stops reading after its first frames."""
+    frames = opened = 0
+    async with connect(cookie) as socket:
+        begun = time.monotonic()
+        await socket.send(json.dumps({"do": "open", "state": state}))
+        await socket.send(json.dumps({"do": "speed", "value": 1000}))
+        while time.monotonic() - begun < seconds:
+            try:
+                said = await asyncio.wait_for(socket.recv(), 1.0)
+            except TimeoutError:
+                continue
+            if isinstance(said, bytes):
+                frames += 1
+                opened = opened or time.monotonic() - begun
+                if not reads and frames > 3:
+                    await asyncio.sleep(seconds - (time.monotonic() - begun))
+                    break
+                await socket.send(json.dumps({"do": "ack"}))
+            elif '"status": "paused"' in said:
+                await socket.send(json.dumps({"do": "play"}))
+    return {"frames": frames, "first frame s": round(opened, 1)}
+
+
+async def eight(cookie: str, seconds: float) -> dict:
+    """Eight pages, the last of which compiles something new."""
+    states = [{"particles": 500 + i, "steps": 1_000_000} for i in range(7)]
+    odd = {"group": "Dihedral(5)", "unit": "TwoLayer", "outputs_move": False, "particles": 321, "steps": 1_000_000}
+    found = await asyncio.gather(*(page(cookie, seconds, state) for state in [*states, odd]))
+    return {"frames": [one["frames"] for one in found], "first frame s": [one["first frame s"] for one in found]}
+
+
+async def deaf(cookie: str, seconds: float) -> dict:
+    """A page that stops reading."""
+    return await page(cookie, seconds, {"particles": 20_000, "every": 1, "steps": 1_000_000}, reads=False)
+
+
+async def floods(cookie: str, seconds: float) -> dict:
+    """A thousand sockets, ten megabytes of JSON, nonsense, and requests that arrive slowly; then a page that works."""
+    import httpx
+    import websockets
+
+    counts = {"sockets opened": 0, "sockets refused": 0}
+    for _ in range(1000):
+        try:
+            async with connect(cookie) as socket:
+                await socket.send("{}")
+                await asyncio.wait_for(socket.recv(), 10)
+            counts["sockets opened"] += 1
+        except (websockets.WebSocketException, OSError, TimeoutError):
+            counts["sockets refused"] += 1
+    held = [await connect(cookie) for _ in range(60)]
+    codes: dict[int, int] = {}
+    async with connect(cookie) as socket:
+        try:
+            await socket.send("[" + "1," * 5_000_000 + "1]")
+            await asyncio.wait_for(socket.recv(), 10)
+        except websockets.ConnectionClosed as closed:
+            counts["10 MB of JSON closes with"] = closed.rcvd.code if closed.rcvd else 0
+    async with httpx.AsyncClient(base_url=f"http://{HOST}", headers={"Cookie": cookie}) as client:
+        for path, method, body in REQUESTS:
+            for headers in ({}, OWN):
+                with contextlib.suppress(httpx.TransportError):
+                    code = (await client.request(method, path, content=body, headers=headers)).status_code
+                    codes[code] = codes.get(code, 0) + 1
+    slow = [await asyncio.open_connection("127.0.0.1", PORT) for _ in range(50)]
+    for _, writer in slow:
+        writer.write(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+    for _, writer in (garbage := [await asyncio.open_connection("127.0.0.1", PORT) for _ in range(50)]):
+        writer.write(os.urandom(2000))
+    counts |= await page(cookie, seconds, {"particles": 300})
+    for _, writer in [*slow, *garbage]:
+        writer.close()
+    for socket in held:
+        await socket.close()
+    return {**counts, "answers": codes, "5xx": sum(n for code, n in codes.items() if code >= 500)}
+
+
+def frames(seconds: float = 12.0) -> None:
+    """Frames a second that a page draws, with software rendering."""
+    import shutil
+
+    from playwright.sync_api import sync_playwright
+
+    environment = {**os.environ, "HAARFLOW_LAB_TOKEN": TOKEN}
+    command = [sys.executable, "-m", "haarflow", "lab", "--no-browser", "--port", str(PORT)]
+    server = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    assert server.stderr is not None
+    server.stderr.readline()
+    states = {
+        "4 panes of 20 000": "particles=20000&every=1&steps=100000",
+        "1 pane of 100 000": "particles=100000&every=1&steps=100000&schemes=%5B%22vanilla%22%5D",
+    }
+    arguments = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
+        for name, state in states.items():
+            tab = browser.new_page(viewport={"width": 1280, "height": 800})
+            begun = time.monotonic()
+            tab.goto(f"http://{HOST}/?token={TOKEN}#v=1&{state}")
+            while not tab.evaluate("!!window.lab && lab.frames > 0"):
+                time.sleep(0.05)
+            first = time.monotonic() - begun
+            while tab.evaluate("lab.status") != "paused":
+                time.sleep(0.05)
+            drawing = tab.evaluate(REDRAWS, seconds / 2)
+            tab.select_option("#speed", "1000")
+            tab.click("#play")
+            time.sleep(2)
+            start = tab.evaluate("lab.frames")
+            time.sleep(seconds)
+            live = (tab.evaluate("lab.frames") - start) / seconds
+            facts = {"frames": name, "first frame s": round(first, 1), "drawn a second": round(drawing, 1)}
+            print(json.dumps({**facts, "simulated and drawn a second": round(live, 1)}))
+            tab.close()
+        browser.close()
+    server.terminate()
+    server.wait()
+
+
+# How many times a second the page draws a new frame of all panes when frames come as fast as it can draw them.
+REDRAWS = """async (seconds) => {
+  const { header, body } = lab.last, again = { ...header, rows: [], first: header.first + header.rows.length };
+  const end = performance.now() + 1000 * seconds;
+  let count = 0;
+  while (performance.now() < end) {
+    lab.replay({ header: again, body });
+    count += 1;
+    await new Promise(requestAnimationFrame);
+  }
+  return count / seconds;
+}"""
+
+LOADS = {"eight": eight, "deaf": deaf, "floods": floods}
+
+
+def main() -> None:
+    """All loads, one after another; or, in the other process, one of them."""
+    if "--frames" in sys.argv:
+        return frames()
+    if "--load" in sys.argv:
+        kind, cookie, seconds = sys.argv[sys.argv.index("--load") + 1 :]
+        return print(json.dumps(asyncio.run(LOADS[kind](cookie, float(seconds)))))
+    quick, wanted = "--quick" in sys.argv, [kind for kind in LOADS if kind in sys.argv] or list(LOADS)
+    for kind, seconds in {"floods": 15.0, "deaf": 75.0, "eight": 40.0}.items():
+        if kind not in wanted:
+            continue
+        print(json.dumps(asyncio.run(measured(kind, seconds / 3 if quick else seconds))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

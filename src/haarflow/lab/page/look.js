@@ -1,0 +1,79 @@
+// Colours, motion and small helpers. All text of users and records goes through textContent.
+
+export const dark = () => document.documentElement.dataset.theme
+  ? document.documentElement.dataset.theme === "dark"
+  : matchMedia("(prefers-color-scheme: dark)").matches;
+export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+const OWN = { Euler: "vanilla", Extragradient: "DA", teacher: "seventh", "": "vanilla" };
+let palette = {};
+
+export function usePalette(given) { palette = given; }
+
+export function colour(name, order = 0) {
+  const names = Object.keys(palette);
+  const key = name in palette ? name : (OWN[name] ?? names[order % Math.max(names.length, 1)]);
+  const pair = palette[key] ?? ["#0072b2", "#5ab0ea"];
+  return pair[dark() ? 1 : 0];
+}
+
+export function rgb(hex) {
+  return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16) / 255);
+}
+
+export function paint() {
+  const style = getComputedStyle(document.documentElement);
+  const read = (name, usual) => style.getPropertyValue(name).trim() || usual;
+  return dark()
+    ? { ink: read("--ink", "#e8e8e6"), muted: read("--muted", "#9a9a96"), grid: read("--grid", "#33363a"), paper: read("--paper", "#1b1d20") }
+    : { ink: read("--ink", "#1d1f21"), muted: read("--muted", "#6a6d70"), grid: read("--grid", "#e3e3e0"), paper: read("--paper", "#ffffff") };
+}
+
+export function element(tag, props = {}, ...children) {
+  const found = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (name === "text") found.textContent = value;
+    else if (name === "class") found.className = value;
+    else if (name.startsWith("on")) found.addEventListener(name.slice(2), value);
+    else if (name === "dataset") Object.assign(found.dataset, value);
+    else if (value === true) found.setAttribute(name, "");
+    else if (value !== false && value != null) found.setAttribute(name, value);
+  }
+  found.append(...children.filter((child) => child != null));
+  return found;
+}
+
+// A canvas as sharp as the screen; returns its 2-D context in CSS pixels, and its size.
+export function sized(canvas) {
+  const ratio = Math.min(window.devicePixelRatio || 1, 2);
+  const width = Math.max(1, canvas.clientWidth), height = Math.max(1, canvas.clientHeight);
+  const w = Math.round(width * ratio), h = Math.round(height * ratio);
+  if (canvas.width !== w || canvas.height !== h) { canvas.width = w; canvas.height = h; }
+  return { ratio, width, height };
+}
+
+export function short(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
+  return String(+value.toPrecision(4));
+}
+
+export function ticks(low, high, count = 4) {
+  const span = high - low;
+  if (!(span > 0)) return [low];
+  const raw = span / count, power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
+  const found = [];
+  for (let t = Math.ceil(low / step) * step; t <= high + 1e-9 * span; t += step) found.push(Math.abs(t) < 1e-9 * span ? 0 : t);
+  return found;
+}
+
+export function save(name, blob) {
+  const link = element("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+// The mathematics of a sentence, as letters can show it.
+export const nice = (text) => text.replaceAll("E^G", "Eᴳ").replaceAll("mu^G", "μᴳ");

@@ -1,0 +1,163 @@
+"""Gaussian features of rows and their averages over a group: what the tests of a symmetry compute with.
+
+The features of a row are its kernel values at landmarks, made orthonormal (Nyström's kernel). Landmarks are rows of
+the data moved by fresh elements of the group, and the kernel is exp(−|x − y|² / m²) with their median distance m: both
+depend on the orbits of the rows alone, which keeps the exact tests exact.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+
+from haarflow.algebra.acting import Action, as_action
+from haarflow.algebra.base import Finite, Group
+from haarflow.algebra.groups import Orthogonal, SpecialOrthogonal
+from haarflow.algebra.reps import Rep
+
+WHOLE = 128
+"""The largest group that is averaged over element by element; of a larger one, DRAWS elements stand for it."""
+
+DRAWS = 64
+BLOCK = 4096
+"""Rows that are moved and measured at once: tables of a few dozen megabytes."""
+
+MOST = 512
+"""The most landmarks: with fewer rows than this the kernel is exact on the rows up to rounding."""
+
+WORK = 6e8
+"""The most kernel values that one pass computes, about ten seconds of one core; beyond it there are fewer landmarks."""
+
+Rows = Float[np.ndarray, "_ _"]
+
+
+class Elements(NamedTuple):
+    """Elements of a group as they move inputs and outputs, in the same order; `exact` where they are all of it."""
+
+    on_x: Action
+    on_y: Action
+    exact: bool
+
+    def __len__(self) -> int:
+        return len(self.on_x)
+
+    def each(self):
+        """One element after the other, as a pair of Actions."""
+        for i in range(len(self.on_x)):
+            here = np.array([i])
+            yield self.on_x.chosen(here), self.on_y.chosen(here)
+
+
+def elements(on_x: Rep, on_y: Rep, draw: np.random.Generator) -> Elements:
+    """All elements of a small group, equispaced turns of the plane, or Haar draws that stand for a large group."""
+    group = on_x.group
+    if isinstance(group, Finite) and group.order <= WHOLE:
+        return Elements(on_x.action(), on_y.action(), True)
+    if isinstance(group, Orthogonal | SpecialOrthogonal) and group.dim == 2:
+        moves = as_action(group.grid(DRAWS // 2))
+    else:
+        moves = drawn(group, DRAWS, draw)
+    return Elements(on_x.acting(moves).merged(), on_y.acting(moves).merged(), False)
+
+
+def drawn(group: Group, n: int, draw: np.random.Generator) -> Action:
+    """n Haar elements as an Action on R^d, in NumPy."""
+    if isinstance(group, Finite) and group.order <= WHOLE:
+        return group.moves().chosen(draw.integers(group.order, size=n))
+    key = jax.random.key(int(draw.integers(2**31)))
+    return jax.tree.map(np.asarray, group.draw(key, n))
+
+
+def moved_each(rep: Rep, rows: Rows, draw: np.random.Generator) -> Rows:
+    """Every row moved by an element of its own."""
+    return np.asarray(rep.acting(drawn(rep.group, len(rows), draw)).one_by_one(rows), np.float64)
+
+
+class Landmarks(NamedTuple):
+    """Points, the width of the kernel, and the root that makes the values at the points orthonormal features."""
+
+    points: Rows
+    width: float
+    root: Float[np.ndarray, "_ _"]
+
+    def values(self, rows: Rows) -> Float[np.ndarray, "_ _"]:
+        """Kernel values at the landmarks; `@ root` makes features of them."""
+        return gaussian(rows, self.points, self.width)
+
+
+def landmarks(rows: Rows, rep: Rep, draw: np.random.Generator, *, count: int, width: float | None = None) -> Landmarks:
+    """Rows of the data, each moved by an element of its own, and the width of the kernel, unless given."""
+    chosen = draw.permutation(len(rows))[:count]
+    points = moved_each(rep, rows[chosen], draw)
+    width = median_distance(points) / math.sqrt(2) if width is None else width
+    scales, vectors = np.linalg.eigh(gaussian(points, points, width))
+    kept = scales > 1e-8 * scales[-1]
+    return Landmarks(points, width, vectors[:, kept] / np.sqrt(scales[kept]))
+
+
+def how_many(n: int, moved: int, outputs: int = 1) -> int:
+    """How many landmarks n rows in so many positions can pay for, with so many weights for each."""
+    return int(min(n, MOST / outputs, max(64 / outputs, WORK / (n * moved * outputs))))
+
+
+def gaussian(a: Rows, b: Rows, width: float) -> Float[np.ndarray, "_ _"]:
+    """exp(−|a − b|² / 2 width²) for all pairs."""
+    a, b = a / width, b / width
+    squares = a @ b.T
+    squares *= 2
+    squares -= np.sum(a**2, axis=1)[:, None]
+    squares -= np.sum(b**2, axis=1)[None, :]
+    np.minimum(squares, 0, out=squares)
+    squares /= 2
+    return np.exp(squares, out=squares)
+
+
+def median_distance(points: Rows) -> float:
+    """The median distance of different points; 1 where all are the same."""
+    from scipy.spatial.distance import pdist
+
+    distances = pdist(points[:500])
+    positive = distances[distances > 0]
+    return float(np.median(positive)) if len(positive) else 1.0
+
+
+def scaled(rows: Rows, rep: Rep) -> Rows:
+    """Rows whose columns are comparable, without breaking the symmetry.
+
+    Columns that the group mixes share one scale, and the origin is the mean of the orbits: lengths and angles that the
+    group keeps are kept. Columns of one unit, whose ranges differ by less than a factor of ten, share one scale, too.
+    """
+    centred = rows - np.asarray(rep.project(rows.mean(axis=0)))
+    parts = mixed(rep)
+    count = int(parts.max()) + 1
+    squares = np.stack([np.sum(centred[:, parts == i] ** 2, axis=1) / np.sum(parts == i) for i in range(count)])
+    ranges, spread = np.sqrt(squares.max(axis=1)), np.sqrt(squares.mean(axis=1))
+    moving = ranges[ranges > 0]
+    if not len(moving):
+        return centred
+    one_unit = np.quantile(moving, 0.1) * 10 >= np.quantile(moving, 0.9)
+    scale = np.full(count, np.sqrt(np.mean(spread[parts] ** 2))) if one_unit else np.where(spread > 0, spread, 1.0)
+    return centred / scale[parts]
+
+
+def mixed(rep: Rep) -> Int[np.ndarray, " d"]:
+    """The columns that the group mixes with each other, by the number of their part."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    moves = rep.acting(as_action(rep.group.probes()))
+    if moves.permutes:
+        index = np.asarray(moves.gathers().index)
+        pairs = np.tile(np.arange(rep.dim), len(index)), index.ravel()
+    else:
+        pairs = np.nonzero(np.abs(np.asarray(moves.matrices())).max(axis=0) > 1e-9)
+    graph = coo_matrix((np.ones(len(pairs[0])), pairs), shape=(rep.dim, rep.dim))
+    return connected_components(graph, directed=False)[1]
+
+
+def blocks(n: int):
+    """The rows, a block after the other."""
+    for first in range(0, n, BLOCK):
+        yield slice(first, min(first + BLOCK, n))

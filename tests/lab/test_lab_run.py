@@ -1,0 +1,166 @@
+"""The numbers of a run of the lab are those of the script it gives away, to the bit; what slides compiles nothing."""
+
+import io
+import json
+import subprocess
+import sys
+
+import equinox as eqx
+import jax
+import jax.monitoring
+import numpy as np
+import pytest
+
+import haarflow as hf
+from haarflow.lab import frames, probes, worker
+from haarflow.lab.lab_run import LabRun, arrays_of, columns_of, finished
+from haarflow.lab.presets import PRESETS, preset
+from haarflow.lab.script import as_command, as_python, as_toml
+from haarflow.lab.state import validated
+from haarflow.lab.takeaway import as_csv, taken
+
+SMALL = {"particles": 12, "batch": 3, "steps": 7, "every": 2, "schemes": ["vanilla", "EA"], "precision": "float64"}
+TURNED = {**SMALL, "changes": [{"step": 3, "dt": 0.3, "temperature": 0.01}]}
+
+
+def scripted(state):
+    """What the copied script computes, here."""
+    found = {"print": lambda *words: None}
+    exec(compile(as_python(state), "script", "exec"), found)
+    return found
+
+
+def rows_of(found, lane, column):
+    """A curve of the script: a segment's first row is the last one before it."""
+    return np.concatenate([part[2][lane][column][bool(i) :] for i, part in enumerate(found["curves"])])
+
+
+def assert_same(run, found):
+    columns = columns_of(run.rows)
+    for name in columns:
+        if ": " in name:
+            assert np.array_equal(columns[name], rows_of(found, *name.split(": ", 1)), equal_nan=True), name
+    for lane in found["lanes"]:
+        times = np.concatenate([part[1][lane][bool(i) :] for i, part in enumerate(found["curves"])])
+        assert np.array_equal(columns["time"], times)
+        players = {"": found["clouds"][lane]} if isinstance(found["clouds"][lane], hf.Cloud) else found["clouds"][lane]
+        for player, cloud in players.items():
+            name = f"{lane} {player}".strip()
+            assert np.array_equal(arrays_of(run)[f"{name} atoms"], np.asarray(cloud.atoms))
+
+
+@pytest.fixture(scope="module")
+def run():
+    return finished(validated(TURNED))
+
+
+def test_a_run_with_a_change_has_the_numbers_of_its_script(run):
+    assert [row["step"] for row in run.rows] == [0, 2, 3, 5, 7]
+    found = scripted(run.state)
+    assert_same(run, found)
+    assert len(found["paths"]) == 2
+
+
+def test_what_slides_compiles_nothing(run):
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        listen := lambda event, seconds, **_: (
+            compiled.append(event) if event.endswith("backend_compile_duration") else None
+        )
+    )
+    try:
+        again = LabRun(validated({**TURNED, "seed": 5}))
+        again.advance()
+        del compiled[:]
+        again.turn({"dt": 0.7, "temperature": 0.3, "penalty": 0.2})
+        again.advance()
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+    assert compiled == []
+    assert again.state.changes[0].step == 2
+
+
+def test_one_goes_back_and_on_from_there(run):
+    again = finished(validated(TURNED))
+    again.turn({"dt": 0.3, "temperature": 0.01}, 3)
+    while again.at < 7:
+        again.advance()
+    assert np.array_equal(columns_of(again.rows)["vanilla: risk"], columns_of(run.rows)["vanilla: risk"])
+    assert again.nearest(4) == 3
+
+
+def test_frames_hold_the_clouds_to_the_screen(run):
+    axes = frames.Axes.of(run)
+    body = frames.frame(run, axes, run.at, [])
+    size = int.from_bytes(body[:4], "little")
+    header = json.loads(body[4 : 4 + size])
+    numbers = np.frombuffer(body[4 + size :], "<i2").reshape(-1, 4)
+    assert [lane["name"] for lane in header["lanes"]] == ["vanilla", "EA"]
+    seen = numbers[:12, :3] / frames.UNIT * np.array(header["reach"])
+    assert np.abs(seen - axes.seen(run.clouds["vanilla"].atoms)).max() < 1e-4 * max(header["reach"])
+    assert np.all(numbers[12:, 1] == 0), "EA lies on E^G, which the second axis is across"
+    assert np.all(numbers[:, 3] == 256)
+    assert np.allclose(axes.matrix.T @ axes.matrix, np.eye(2))
+    assert axes.names == ["along E^G 1", "across E^G 1"]
+
+
+def test_the_distance_to_weak_invariance_is_that_of_the_library(run):
+    cloud, action = run.clouds["vanilla"], run.problem.action
+    found = eqx.filter_jit(probes._of_action(action, "vanilla")["distance to WI"])(cloud)
+    assert np.isclose(float(found) ** 2, hf.distances.orbit_mmd_squared(cloud, action), rtol=1e-9)
+
+
+def test_what_is_taken_away_reads_back(run):
+    columns = columns_of(run.rows)
+    table = np.genfromtxt(io.BytesIO(taken(run, "csv", 0)[2]), delimiter=",", names=True)
+    assert np.array_equal(table["vanilla_risk"], columns["vanilla: risk"])
+    with np.load(io.BytesIO(taken(run, "npz", run.at)[2])) as file:
+        assert np.array_equal(file["EA atoms"], arrays_of(run)["EA atoms"])
+    assert as_csv({"a,b": np.array([0.1])}) == b'"a,b"\n0.1\n'
+    assert b"hf.flow(" in taken(run, "python", 0)[2]
+
+
+def test_a_worker_answers_and_survives_what_it_cannot_do():
+    out = io.BytesIO()
+    simulation = worker.Simulation(out)
+    simulation.obey(b'J{"do": "open", "state": {"particles": 0}}')
+    simulation.obey(b'J{"do": "play"}')
+    simulation.obey(b'J{"do": "seek", "step": 3}')
+    out.seek(0)
+    said = []
+    while (body := worker.read(out)) is not None:
+        said.append(json.loads(body[1:]))
+    assert said[0]["type"] == "refused"
+    assert not simulation.playing
+    assert worker.read(io.BytesIO(b"\xff\xff\xff\xff123")) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in PRESETS if name != "many"])
+def test_every_lesson_gives_the_same_numbers_as_script_toml_and_command(name, tmp_path):
+    state = preset(name).model_copy(update={"steps": 23, "particles": 64})
+    state = state.turned(10, {"dt": state.dt / 2})
+    (tmp_path / "lab.toml").write_text(as_toml(state))
+    commands = [
+        [
+            sys.executable,
+            "-m",
+            "haarflow",
+            "lab",
+            "--config",
+            str(tmp_path / "lab.toml"),
+            "--out",
+            str(tmp_path / "a.npz"),
+        ],
+        [sys.executable, "-m", *__import__("shlex").split(as_command(state))[:-1], str(tmp_path / "b.npz")],
+    ]
+    for command in commands:
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    keep = "\nnp.savez(%r, **{f'{n}: {c}': np.concatenate([p[2][n][c][bool(i):] for i, p in enumerate(curves)])"
+    keep = keep % str(tmp_path / "c.npz") + " for n in lanes for c in curves[0][2][n]})\n"
+    (tmp_path / "lab.py").write_text(as_python(state) + keep)
+    subprocess.run([sys.executable, str(tmp_path / "lab.py")], check=True, capture_output=True, text=True)
+    with np.load(tmp_path / "a.npz") as one, np.load(tmp_path / "b.npz") as two, np.load(tmp_path / "c.npz") as three:
+        assert all(np.array_equal(one[key], two[key], equal_nan=True) for key in one)
+        assert three.files
+        assert all(np.array_equal(three[key], one[key], equal_nan=True) for key in three)
