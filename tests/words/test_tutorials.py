@@ -8,7 +8,7 @@ import pytest
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 SAID = {
     "first_hour": ["risk falls: True", "Q_G f = f of mu^G: True", "DA and FA stay together: True", "constant: True"],
-    "flip_or_not": ["same answer for mirror images: 1.0", "Cannot tell for an", "Build in for an"],
+    "flip_or_not": ["same answer for mirror images: 1.0", "Cannot tell for an", "minus plain it is -"],
 }
 
 

@@ -50,10 +50,14 @@ class Acting(eqx.Module):
         return self.group.order if isinstance(self.group, Finite) else None
 
     def elements(self, seed: int, draws: Any = None, *, owner: str = "`draws`") -> Action:
-        """All elements of a group of at most 64, else so many random ones: fixed before any data are seen."""
-        if draws is None and self.order is not None and self.order <= MOST:
+        """All elements of a group of at most 64, or of at most as many as are asked for, else so many random ones.
+
+        They are fixed before any data are seen. As many as the order are the whole group, never draws of it.
+        """
+        asked = None if draws is None else counted(owner, draws)
+        if self.order is not None and self.order <= (MOST if asked is None else asked):
             return self.group.moves()  # pyright: ignore[reportAttributeAccessIssue]
-        return self.drawn(seed, DRAWS if draws is None else counted(owner, draws))
+        return self.drawn(seed, DRAWS if asked is None else asked)
 
     def drawn(self, seed: int, n: int) -> Action:
         """n independent Haar elements, in NumPy; of a group that is listed, by NumPy's own draws."""

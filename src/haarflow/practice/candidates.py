@@ -43,11 +43,14 @@ def _own_ways(base: Any, group: Any, draws: Any) -> dict[str, Any] | None:
     from haarflow.practice.kernel_estimators import InvariantKernel
     from haarflow.practice.mean_field import MeanField
 
+    def copy() -> Any:
+        return clone(base)
+
     if isinstance(base, MeanField):
         ways = {AUGMENT: "augment", TRAINED: "average", BUILT: "restrict"}
-        return {name: clone(base).set_params(group=group, symmetry=way, draws=draws) for name, way in ways.items()}
+        return {name: copy().set_params(group=group, symmetry=way, draws=draws) for name, way in ways.items()}
     if isinstance(base, InvariantKernel):
-        return {BUILT: clone(base).set_params(group=group, draws=draws)}
+        return {BUILT: copy().set_params(group=group, draws=draws)}
     return None
 
 

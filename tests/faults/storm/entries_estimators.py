@@ -1,6 +1,6 @@
 """Right calls of estimators, fitted on three rows, and of the decision between them."""
 
-from bend import FINE, LATE, choice, count, flag, number, one_of, rep, thing
+from bend import FINE, choice, count, flag, number, one_of, rep, thing
 from entry import Entry
 
 _GROUP = one_of("swap", "3.0", "'spin of 2 columns'", "hf.natural_rep(hf.Cyclic(3))", "[swap]", optional=True)
@@ -62,7 +62,7 @@ _DECIDE = {
     "budget": choice("'equal-rows'"),
     "labels": choice("'numbers'"),
     "folds": count("2", least=2),
-    "repeats": count("1", huge=LATE),
+    "repeats": count("1"),
     "level": number("0.5", above=0, below=1),
     "tolerance": number("0.25", least=0),
     "draws": _DRAWS,
