@@ -15,6 +15,7 @@ pytestmark = pytest.mark.browser
 SMALL = "#v=1&particles=200&steps=5000&every=2"
 PIXELS = """(name) => {
   const shown = document.querySelector(`.pane[data-lane="${name}"] .points`), copy = document.createElement('canvas');
+  lab.redraw();
   copy.width = shown.width; copy.height = shown.height;
   const context = copy.getContext('2d');
   context.drawImage(shown, 0, 0);
@@ -52,7 +53,6 @@ def test_open_play_and_see_four_panes_move(opened):
     page.until("lab.status === 'paused'")
     assert all(pixels(page, lane) != before[lane] for lane in before), "every cloud has moved"
     assert page.look("document.querySelectorAll('.chart').length") == 6
-    assert page.look("document.querySelector('.points').getContext('webgl2') !== null")
     assert page.errors == []
 
 
@@ -226,6 +226,10 @@ def test_without_webgl_a_canvas_draws(browser, lab, opened):
     page.page.goto(lab.address.split("?")[0] + "?plain" + SMALL)
     page.until("!!window.lab && lab.frames > 0 && lab.status === 'paused'")
     assert page.look("document.querySelector('.points').getContext('2d') !== null")
+    assert pixels(page, "vanilla")
+    page.page.goto(lab.address.split("?")[0] + "?webgl" + SMALL)
+    page.until("!!window.lab && lab.frames > 0 && lab.status === 'paused'")
+    assert page.look("document.querySelector('.points').getContext('webgl2') !== null")
     assert pixels(page, "vanilla")
 
 

@@ -16,6 +16,7 @@ from haarflow.runs.config import merged, parse
 
 TURNED = {"particles": 60, "changes": [{"step": 10, "dt": 0.2}, {"step": 15, "temperature": 0.0, "penalty": 0.5}]}
 STATES = [preset(name) for name in PRESETS] + [validated(TURNED), validated({"group": "Permutations (0 1 2), (0 1)"})]
+STATES.append(validated({"group": "shifts of 3 columns"}))
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.preset or state.group)
@@ -60,6 +61,9 @@ def test_every_control_says_when_it_acts():
         ({"group": "Symmetric(40)"}, "elements at most"),
         ({"group": "Cyclic(17)"}, "R\\^16 at most"),
         ({"group": "Matrices [[1,2],[3,4]]"}, "orthogonal"),
+        ({"group": "rotate columns x, y"}, "finite"),
+        ({"group": "/etc/group.toml"}, "name is one of"),
+        ({"group": "etc/group.toml"}, "name of a file"),
         ({"growth": "re-injection"}, "without output"),
         ({"batch": 0}, "batch by batch"),
         ({"data": "upload"}, "given first"),
@@ -99,6 +103,7 @@ def test_groups_by_words():
     assert group_of("Dihedral(4)").group.order == 8
     assert group_of("Cyclic(2) x Signs(1)").group.order == 4
     assert group_of("Permutations (0 1 2), (0 1)").group.order == 6
+    assert group_of("flips of 2x2 images").rep.dim == 4
     assert group_of("Permutations (0 1)(2 3)").source == "hf.Permutations([(1, 0, 3, 2)])"
     assert group_of("Matrices [[0,-1],[1,0]]").group.order == 4
     assert np.allclose(group_of("Matrices [[1,0],[0,-1]]; [[-1,0],[0,1]]").group.order, 4)
@@ -110,6 +115,7 @@ def test_groups_by_words():
         "Permutations (0 0)",
         "Permutations 0 1",
         "Matrices [[1]",
+        "a.toml",
         "x",
     ):
         with pytest.raises(Refusal):

@@ -1,4 +1,7 @@
-"""Groups by words: `Dihedral(4)`, `Cyclic(2) x Signs(1)`, `Permutations (0 1 2), (0 1)`, `Matrices [[0,-1],[1,0]]`.
+"""Groups by names, generators or words: how a group of the lab moves its inputs.
+
+`Dihedral(4)`, `Cyclic(2) x Signs(1)`, `Permutations (0 1 2), (0 1)`, `Matrices [[0,-1],[1,0]]`, and what begins with a
+small letter is said in words, as for `haarflow check`: "shifts of 4 columns", "flips of 2x2 images".
 
 Nothing that a user writes is evaluated: the words are matched against a list, and the numbers are read as JSON.
 """
@@ -18,20 +21,54 @@ _RULE = (
 
 
 class Words(NamedTuple):
-    """A group, and the Python that makes it."""
+    """How a group moves inputs, and the Python that makes it: a group in R^d itself, or a representation of one."""
 
-    group: Any
+    thing: Any
     source: str
+    said: bool = False
+
+    @property
+    def rep(self) -> Any:
+        """The representation on inputs."""
+        import haarflow as hf
+
+        return self.thing if self.said else hf.natural_rep(self.thing)
+
+    @property
+    def group(self) -> Any:
+        """The group."""
+        return self.thing.group if self.said else self.thing
+
+    @property
+    def rep_source(self) -> str:
+        """The Python that makes the representation."""
+        return self.source if self.said else f"hf.natural_rep({self.source})"
 
 
 def group_of(text: str) -> Words:
-    """The group that some words name."""
+    """What some words name; the group is a finite one."""
+    found = _phrase(text.strip()) if text.strip()[:1].islower() else _named(text)
+    if not hasattr(found.group, "order"):
+        raise Refusal(f"A group in the lab is finite; got {text[:60]!r}. Write PlanarRotations(16), or Icosahedral.")
+    return found
+
+
+def _phrase(text: str) -> Words:
+    """A group said in words; a file is never read."""
+    if text.lower().endswith(".toml"):
+        raise Refusal("A group in the lab is written out; got the name of a file. Write its generators.")
+    import haarflow as hf
+
+    return Words(hf.rep_from_words(text), f"hf.rep_from_words({text!r})", said=True)
+
+
+def _named(text: str) -> Words:
     parts = [_factor(part.strip()) for part in re.split(r"\s+x\s+", text.strip())]
     if len(parts) == 1:
         return parts[0]
     import haarflow as hf
 
-    group = hf.direct_product(*(part.group for part in parts))
+    group = hf.direct_product(*(part.thing for part in parts))
     return Words(group, f"hf.direct_product({', '.join(part.source for part in parts)})")
 
 

@@ -42,9 +42,8 @@ def key_of(state: LabState, segment: int) -> Any:
 
 
 def _learn(state: LabState, uploaded: hf.Sample | None) -> Problem:
-    group = group_of(state.group).group
-    on_x = hf.natural_rep(group)
-    on_y = hf.natural_rep(group) if state.outputs_move else hf.trivial_rep(group, state.outputs)
+    on_x = group_of(state.group).rep
+    on_y = on_x if state.outputs_move else hf.trivial_rep(on_x.group, state.outputs)
     unit = unit_of(state, on_x.dim, on_y.dim)
     action = unit.action(on_x, on_y)
     teacher, data, sample = _data(state, unit, action, uploaded)
@@ -158,7 +157,7 @@ def silent(outputs: int, p: int) -> Any:
 
 
 def _well(state: LabState, _: Any) -> Problem:
-    action = hf.natural_rep(group_of(state.group).group)
+    action = group_of(state.group).rep
     functional = hf.Penalty(state.penalty, double_well)
     plain = hf.Descend(functional, growth=None if state.growth == "none" else state.rate)
     four = FourSchemes({"vanilla": plain, "EA": hf.restrict(plain, action.fixed_projector())}, action.fixed_projector())
@@ -170,7 +169,7 @@ def _well(state: LabState, _: Any) -> Problem:
 
 
 def _game(state: LabState, _: Any) -> Problem:
-    action = hf.natural_rep(group_of(state.group).group)
+    action = group_of(state.group).rep
     p, eye = action.dim, np.eye(action.dim)
     payoff = hf.games.QuadraticPayoff(xy=eye, xx=state.penalty / 2 * eye, yy=-state.penalty / 2 * eye)
     field = hf.games.DescentAscent(payoff, ascend="y", growth=None if state.growth == "none" else state.rate)

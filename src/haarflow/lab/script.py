@@ -75,7 +75,7 @@ def _head(state: LabState) -> list[str]:
     double = ["", 'jax.config.update("jax_enable_x64", True)'] if state.precision == "float64" else []
     numbers = {name: getattr(state, name) for name in acting("slides")}
     given = ", ".join(f'"{name}": {value!r}' for name, value in numbers.items())
-    growth = "None" if state.growth == "none" else 'now["rate"]'
+    growth, words = "None" if state.growth == "none" else 'now["rate"]', group_of(state.group)
     return [
         "import jax",
         "import numpy as np",
@@ -86,17 +86,18 @@ def _head(state: LabState) -> list[str]:
         "",
         f"changes = {[change.model_dump(exclude_none=True) for change in state.changes]!r}",
         f"now = {{{given}}}",
-        f"group = {group_of(state.group).source}",
+        f"rep = {words.rep_source}  # how the group moves inputs",
+        "group = rep.group",
         f"growth = lambda now: {growth}",
         "",
     ]
 
 
 def _learn(state: LabState) -> list[str]:
-    on_y = "hf.natural_rep(group)" if state.outputs_move else f"hf.trivial_rep(group, {state.outputs})"
+    on_y = "rep" if state.outputs_move else f"hf.trivial_rep(group, {state.outputs})"
     strong = state.start == "strong"
     return [
-        f"on_x, on_y = hf.natural_rep(group), {on_y}",
+        f"on_x, on_y = rep, {on_y}",
         f"unit = {_unit(state)}",
         "action = unit.action(on_x, on_y)",
         *_data(state),
@@ -188,7 +189,7 @@ def _well(state: LabState) -> list[str]:
     lanes = [name for name in state.schemes if name in ("vanilla", "EA")] or ["vanilla"]
     return [
         "from haarflow.practice.compare import FourSchemes",
-        "action = hf.natural_rep(group)",
+        "action = rep",
         *_start(state, "action.dim"),
         "",
         "",
@@ -209,7 +210,7 @@ def _well(state: LabState) -> list[str]:
 
 def _game(state: LabState) -> list[str]:
     return [
-        "action = hf.natural_rep(group)",
+        "action = rep",
         "eye = np.eye(action.dim)",
         *_start(state, "action.dim", "x", 0),
         *_start(state, "action.dim", "y", 1),

@@ -123,7 +123,7 @@ class LabState(BaseModel):
     def _fits(self) -> "LabState":
         """What one field says, the others can bear; the sentences are the lab's own."""
         words = group_of(self.group)
-        d, order = words.group.dim, words.group.order
+        d, order = words.rep.dim, words.group.order
         if d > DIMENSION or order > ORDER:
             raise Refusal(f"a group acts on R^{DIMENSION} at most with {ORDER} elements at most; got {order} on R^{d}")
         if self.task == "learn" and self.data == "mixture" and (d != 1 or self.unit != "Bump" or self.outputs_move):
@@ -203,8 +203,8 @@ def cost_of(state: LabState, rows: int = 0) -> Cost:
 
     `rows` is the size of an uploaded sample. The constants are for one core of a slow laptop.
     """
-    group = group_of(state.group).group
-    d, order = group.dim, group.order
+    words = group_of(state.group)
+    d, order = words.rep.dim, words.group.order
     c = d if state.outputs_move else state.outputs
     p = {"Dense": c * d, "Perceptron": c + d + 1, "TwoLayer": 4 * (c + d + 1), "Quadratic": d, "Bump": c + d}[
         state.unit

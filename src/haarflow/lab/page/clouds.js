@@ -23,6 +23,17 @@ void main() {
   found = vec4(tint * a, a);
 }`;
 
+// Whether WebGL is done by the processor: then a plain canvas is many times faster, since every point costs a microsecond.
+let slow = null;
+function software() {
+  if (slow === null) {
+    const gl = document.createElement("canvas").getContext("webgl2"), info = gl?.getExtension("WEBGL_debug_renderer_info");
+    slow = !gl || /swiftshader|llvmpipe|software|basic render/i.test(gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER));
+    gl?.getExtension("WEBGL_lose_context")?.loseContext();
+  }
+  return slow;
+}
+
 // What all panes share: the window, the turn, and the scene that stands still.
 export class Camera {
   constructor() { this.span = [1, 1, 1]; this.yaw = -0.6; this.pitch = 0.45; this.zoom = 1; this.dimensions = 2; this.scene = null; }
@@ -79,7 +90,7 @@ export class Pane {
   }
 
   begin() {
-    const gl = this.handlers.plain ? null : this.points.getContext("webgl2", { alpha: true, antialias: false, depth: false, preserveDrawingBuffer: true });
+    const gl = this.handlers.plain ?? software() ? null : this.points.getContext("webgl2", { alpha: true, antialias: false, depth: false });
     if (!gl) { this.flat = this.points.getContext("2d"); return null; }
     const program = gl.createProgram();
     for (const [kind, text] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]]) {
@@ -173,22 +184,48 @@ export class Pane {
     this.fresh = false;
   }
 
+  // Without a graphics card: circles for few particles, and for many of them squares that are added up pixel by pixel.
   drawFlat() {
     const { ratio, width, height } = sized(this.points), context = this.flat, { lane, reach } = this.frame;
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
+    const w = this.points.width, h = this.points.height, many = lane.players.some((player) => player.n > 4000);
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, w, h);
+    const m = this.camera.matrix(), [zx, zy] = this.camera.fit(), k = reach.map((r, i) => r / this.camera.span[i] / 32767);
+    const to = [m[0] * k[0], m[1] * k[1], m[2] * k[2]].map((c) => c * zx * w / 2), up = [m[3] * k[0], m[4] * k[1], m[5] * k[2]].map((c) => -c * zy * h / 2);
+    if (many) return this.drawMany(context, lane, to, up, w, h, ratio);
     lane.players.forEach((player, i) => {
+      const data = player.data, base = this.sizeOf(player.n) * ratio / 2;
       context.fillStyle = i ? colour("fifth") : colour(this.name);
-      context.globalAlpha = player.n > 5000 ? 0.4 : 0.7;
-      for (let k = 0; k < player.n; k++) {
-        const at = 4 * k, mass = player.data[at + 3] / 256;
+      context.globalAlpha = 0.75;
+      for (let at = 0; at < 4 * player.n; at += 4) {
+        const mass = data[at + 3] / 256;
         if (mass <= 0) continue;
-        const point = [0, 1, 2].map((j) => player.data[at + j] / 32767 * reach[j]);
-        const [x, y] = this.camera.project(point, width, height), size = this.sizeOf(player.n) * Math.sqrt(Math.min(Math.max(mass, 0.08), 60));
-        context.fillRect(x - size / 2, y - size / 2, size, size);
+        const x = w / 2 + to[0] * data[at] + to[1] * data[at + 1] + to[2] * data[at + 2], y = h / 2 + up[0] * data[at] + up[1] * data[at + 1] + up[2] * data[at + 2];
+        context.beginPath();
+        context.arc(x, y, Math.max(0.75, base * Math.sqrt(Math.min(Math.max(mass, 0.08), 60))), 0, 6.3);
+        context.fill();
       }
     });
     context.globalAlpha = 1;
+  }
+
+  drawMany(context, lane, to, up, w, h, ratio) {
+    const image = context.createImageData(w, h), pixels = new Uint32Array(image.data.buffer), counts = new Uint16Array(w * h);
+    lane.players.forEach((player, i) => {
+      const data = player.data, side = Math.max(1, Math.round(2 * ratio)), [r, g, b] = rgb(i ? colour("fifth") : colour(this.name)).map((c) => Math.round(255 * c));
+      counts.fill(0);
+      for (let at = 0; at < 4 * player.n; at += 4) {
+        const mass = data[at + 3];
+        if (mass <= 0) continue;
+        const size = mass === 256 ? side : Math.max(1, Math.min(12, Math.round(side * Math.sqrt(mass / 256))));
+        const x = (w / 2 + to[0] * data[at] + to[1] * data[at + 1] + to[2] * data[at + 2] - size / 2) | 0, y = (h / 2 + up[0] * data[at] + up[1] * data[at + 1] + up[2] * data[at + 2] - size / 2) | 0;
+        if (x < 0 || y < 0 || x + size > w || y + size > h) continue;
+        for (let row = 0; row < size; row++) for (let place = (y + row) * w + x, end = place + size; place < end; place++) counts[place]++;
+      }
+      const shades = Array.from({ length: 12 }, (_, count) => ((Math.round(255 * (1 - 0.6 ** count)) << 24) | (b << 16) | (g << 8) | r) >>> 0);
+      for (let place = 0; place < counts.length; place++) if (counts[place]) pixels[place] = shades[Math.min(counts[place], 11)];
+    });
+    context.putImageData(image, 0, 0);
   }
 
   // What lies below the points: the grid, the axes, and a law to compare with. Drawn anew only where it has changed.
@@ -207,7 +244,10 @@ export class Pane {
   }
 
   drawOver() {
-    const { ratio, width, height } = sized(this.over), context = this.over.getContext("2d"), { ink } = paint();
+    const { ratio, width, height } = sized(this.over), context = this.over.getContext("2d"), { ink } = paint(), camera = this.camera;
+    const now = JSON.stringify([width, height, ratio, camera.span, camera.zoom, camera.dimensions, camera.yaw, camera.pitch, ink]);
+    if (now === this.overDrawn && camera.scene === this.overScene) return;
+    [this.overDrawn, this.overScene] = [now, camera.scene];
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
     const scene = this.camera.scene;

@@ -3,7 +3,7 @@ import { element, short } from "./look.js";
 
 const GROUPS = { task: "Task", symmetry: "Symmetry", model: "Model", data: "Data and teacher", start: "Start", motion: "Motion", run: "Run", view: "View" };
 const MARKS = { slides: ["", "changes at once, without compiling"], restarts: ["↻", "begins the run again, without compiling"], recompiles: ["⚙", "compiles a program (seconds) and begins the run again"], looks: ["", "changes the look alone"] };
-const KNOWN = ["Cyclic(2)", "Cyclic(3)", "Cyclic(4)", "PlanarRotations(3)", "PlanarRotations(4)", "Dihedral(3)", "Dihedral(4)", "Symmetric(2)", "Symmetric(3)", "Symmetric(4)", "Alternating(4)", "Signs(1)", "Signs(2)", "Signs(3)", "Hyperoctahedral(2)", "Icosahedral", "Trivial(2)", "Cyclic(2) x Signs(1)", "Permutations (0 1 2), (0 1)", "Matrices [[0,-1],[1,0]]"];
+const KNOWN = ["Cyclic(2)", "Cyclic(3)", "Cyclic(4)", "PlanarRotations(3)", "PlanarRotations(4)", "Dihedral(3)", "Dihedral(4)", "Symmetric(2)", "Symmetric(3)", "Symmetric(4)", "Alternating(4)", "Signs(1)", "Signs(2)", "Signs(3)", "Hyperoctahedral(2)", "Icosahedral", "Trivial(2)", "Cyclic(2) x Signs(1)", "Permutations (0 1 2), (0 1)", "Matrices [[0,-1],[1,0]]", "shifts of 4 columns", "flips of 2x2 images"];
 
 export class Controls {
   constructor(home, facts, handlers) {

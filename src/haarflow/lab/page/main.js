@@ -16,8 +16,9 @@ const curves = new Curves($("curves"));
 const functions = new Functions($("functions"));
 const records = new RecordsView($("view-records"));
 let facts, controls, socket, film = null, playing = false, scrubbing = false, waiting = null, opened = null, head = 0, shown = 0, wants = {};
-const plain = new URLSearchParams(location.search).has("plain");
+const query = new URLSearchParams(location.search), plain = query.has("plain") ? true : query.has("webgl") ? false : undefined; // who draws: chosen, or as the machine is
 const lab = { frames: 0, opened: 0, connections: 0, drawn: [], step: 0, head: 0, compiled: 0 };
+lab.redraw = () => { for (const pane of panes.values()) pane.draw(); };
 lab.replay = (frame) => drawFrame(frame);
 window.lab = lab; // what tests and curious people look at
 
@@ -58,7 +59,8 @@ function drawFrame({ header, body }) {
   ({ step: shown, head } = header);
   curves.shown = shown;
   const now = performance.now();
-  if (header.rows.length < 3 || now - (drawFrame.curvesAt ?? 0) > 120 || !playing) { curves.draw(); drawFrame.curvesAt = now; }
+  clearTimeout(drawFrame.later); // curves follow eight times a second, and once more at the end
+  if (now - (drawFrame.curvesAt ?? 0) > 120) { curves.draw(); drawFrame.curvesAt = now; } else drawFrame.later = setTimeout(() => curves.draw(), 150);
   clock();
   Object.assign(lab, { frames: lab.frames + 1, step: shown, head, compiled: header.compiled });
   lab.drawn.push(performance.now());

@@ -12,6 +12,7 @@ export function picture(panes, curves, scale = 1.5) {
   panes.forEach((pane, i) => {
     context.fillStyle = colour(pane.name, i);
     context.font = "bold 13px system-ui, sans-serif";
+    pane.draw(); // what WebGL has drawn can be read in the same task only
     context.fillText(pane.name, i * wide + 10, 18);
     for (const layer of [pane.under, pane.points, pane.over]) context.drawImage(layer, i * wide + 4, 24, wide - 8, tall - 8);
   });
