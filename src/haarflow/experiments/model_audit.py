@@ -79,7 +79,7 @@ class ModelAudit(Experiment):
         """A model that is not ours: its error after training, that of fresh ones, and the sources."""
         x, y, asked, _, rep = self._data(key)
         makers = {"forest": _forest, "averaged forest": self._averaged, "perceptron": _perceptron, "torch CNN": _cnn}
-        make, options = makers[model], {"shape": (1, 8, 8)} if model == "torch CNN" else {}
+        make, shape = makers[model], (1, 8, 8) if model == "torch CNN" else None
         drawn = generator(stream(key, model)).integers(2**31, size=4)
         trained, fresh = make(x, y, rep, int(drawn[0]), True), make(x, y, rep, int(drawn[1]), False)
         found = equivariance_error(
@@ -89,10 +89,10 @@ class ModelAudit(Experiment):
             factory=lambda k: make(x, y, rep, int(drawn[1 + k]), False),
             before=fresh,
             key=stream(key, "audit"),
-            **options,
+            shape=shape,
         )
         return {
-            "before": np.sqrt(found.before),
+            "before": np.sqrt(found.before or 0.0),
             "after": found.share,
             "source": named([found.sources[name] for name in SOURCES], "source", source=SOURCES),
             "level": found.rounding,
@@ -201,9 +201,8 @@ def _perceptron(x, y, rep, seed, learned):
     steps, rate = (200, 1e-3) if learned else (1, 1e-12)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return MLPRegressor(hidden_layer_sizes=(32,), max_iter=200 if learned else 1, random_state=seed, **options).fit(
-            x, y
-        )
+        model = MLPRegressor(hidden_layer_sizes=(32,), max_iter=steps, learning_rate_init=rate, random_state=seed)
+        return model.fit(x, y)
 
 
 def _cnn(x, y, rep, seed, learned):
