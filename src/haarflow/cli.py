@@ -371,6 +371,29 @@ def check(
     _say(found, [found, *([found.lattice] if found.lattice else [])], out, as_json, f"Made with {found.method}.")
 
 
+@app.command()
+def discover(
+    data: DataFile,
+    target: Target = None,
+    tolerance: Annotated[float, typer.Option("--tolerance", help="The cost, as a share of the variance.")] = 0.01,
+    ties: Annotated[bool, typer.Option("--ties/--no-ties", help="Search for tied weights, too.")] = True,
+    seed: Seed = 0,
+    out: Picture = Path("discover.png"),
+    as_json: Json = False,
+) -> None:
+    """Ask which symmetry data have.
+
+    Half of the rows propose, by tied weights and a small library of groups; the other half confirm or refute.
+    """
+    from haarflow.runs import machine, questions
+
+    machine.prepare()
+    found = questions.discover(data, target=target, seed=seed, tolerance=tolerance, ties=ties)
+    shown = [found, questions.Pictured(found.draw_sharing)] if found.pattern else [found]
+    chosen = ", ".join(f"{name} {value}" for name, value in found.settings.items())
+    _say(found, shown, out, as_json, *([f"Chosen for the search: {chosen}."] if chosen else []))
+
+
 def _say(found: Any, pictures: list[Any], out: Path, as_json: bool, *more: str) -> None:
     """Print an answer, as text or JSON, and write its picture and its JSON."""
     from haarflow.files import write_whole
@@ -382,7 +405,7 @@ def _say(found: Any, pictures: list[Any], out: Path, as_json: bool, *more: str) 
     if as_json:
         typer.echo(text)
         return
-    for answer in pictures:
+    for answer in (one for one in pictures if hasattr(one, "table")):
         typer.echo("\n".join(["", *questions.lines(answer)]))
     typer.echo("\n".join(["", str(found), *more, f"Picture: {place}"]))
 

@@ -11,7 +11,7 @@ KEY = jax.random.key(2)
 
 @pytest.mark.slow
 def test_the_claims_about_modes_see_what_is_planted(rehearse):
-    rehearsal = rehearse(GanToy, KEY, steps=3000, runs=2, test=400)
+    rehearsal = rehearse(GanToy, KEY, steps=3000, runs=2)
     kept = rehearsal.lost()
     exact = {"both: quadrant error", "generator: quadrant error", "one mode against four", "both: largest violation"}
     assert not [claim for claim in kept if claim.startswith(tuple(exact))]

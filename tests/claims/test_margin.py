@@ -12,7 +12,7 @@ KEY = jax.random.key(3)
 
 @pytest.mark.parametrize(("fault", "right"), [("none", True), ("lost turn", False)])
 def test_three_programs_agree(fault, right):
-    found = Margin(fault=fault).references(KEY, "D4")
+    found = Margin(fault=fault).references(KEY, "C4")
     assert (found["equality"].values.max() < 1e-9) == right
     assert found["skew_cosine"] < 0.9
 

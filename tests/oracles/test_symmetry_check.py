@@ -122,7 +122,7 @@ def test_predictions_are_of_fits_that_have_not_seen_the_row():
     [
         ({"on_x": "permute 3 columns"}, "move 3 columns; got data with 2"),
         ({"on_x": hf.natural_rep(hf.Cyclic(3))}, "moves as many columns as x has, 2"),
-        ({"y": np.ones(40)}, "got the same in all of them"),
+        ({"y": np.full(40, 0.5)}, "got the same in all of them"),
         ({"y": ["a"] * 40}, "got 'a' in every row"),
         ({"y": np.arange(39.0)}, "a row for each of the 40 rows"),
         ({"folds": 20}, "deals 20 folds of four rows at least; got 40 rows"),
@@ -138,3 +138,29 @@ def test_bad_input_is_answered_in_one_sentence(change, sentence):
     with pytest.raises(hf.Refusal) as refusal:
         hf.check_symmetry(**given)
     assert sentence in str(refusal.value)
+
+
+def test_a_large_group_is_refuted_where_it_is_no_symmetry():
+    """Seen failing with the same draws for all rows: their averages remember where in its orbit a row is."""
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(300, 6))
+    y = x @ [3.0, -1.0, 2.0, 0.0, 1.0, -2.0] + 0.1 * draw.normal(size=300)
+    assert hf.check_symmetry(x, y, "permute 6 columns", key=0).verdict == "broken"
+    assert hf.check_symmetry(x, x.sum(axis=1), "permute 6 columns", key=0).function > 0.01
+
+
+def test_a_search_confirms_what_is_there_and_nothing_else():
+    """Third turns of the plane are no pattern of tied weights: the library has them."""
+    draw = np.random.default_rng(5)
+    x = draw.normal(size=(1600, 2))
+    angle, length = np.arctan2(x[:, 1], x[:, 0]), np.linalg.norm(x, axis=1)
+    y = length * np.cos(3 * angle) + 0.2 * length * np.sin(3 * angle) + 0.1 * draw.normal(size=1600)
+    found = hf.practice.search_symmetry(x, y, key=0, ties=False, tolerance=0.02)
+    assert [one.name for one in found.confirmed] == ["third turns of columns 0, 1"]
+    assert found.to_group()[0].group == hf.PlanarRotations(3)
+    few = hf.practice.search_symmetry(x[:80], y[:80], key=0, ties=False)
+    assert not few.confirmed
+    assert str(few).startswith(("Too few rows", "None of"))
+    assert json.loads(few.to_json())["answer"] == "SymmetrySearch"
+    with pytest.raises(hf.Refusal, match="to_group gives a symmetry that was confirmed"):
+        few.to_group()

@@ -54,7 +54,7 @@ SENTENCES = {
     "alpha one": (lambda: f_divergence(X, Y, f="alpha", alpha=1.0), ["other than one", "f='kl'"]),
     "a small alpha": (lambda: lip_alpha(X, Y, alpha=0.5), ["lip_alpha's alpha", "> 1"]),
     "an unknown f": (lambda: f_divergence(X, Y, f="hellinger"), ["kl, reverse kl, js, chi2, alpha"]),
-    "two spaces": (lambda: ipm(X, Y[:, :1], within=Lipschitz()), ["p = 2 and p = 1"]),
+    "two spaces": (lambda: ipm(X, Y[:, :1], within=Lipschitz()), ["p = 2", "Give both the same size"]),
     "an empty sample": (lambda: w1(X[:0], Y, under=TURNS), ["at least one"]),
     "nan": (lambda: w1(X * np.nan, Y, under=TURNS), ["finite"]),
     "no maps": (lambda: Isometries([]), ["the identity; got none"]),

@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from haarflow.algebra.groups import PlanarRotations
-from haarflow.algebra.user_reps import image_rep
+from haarflow.algebra.reps import trivial_rep
+from haarflow.algebra.user_reps import image_rep, regular_rep
 from haarflow.errors import Refusal
 from haarflow.learning.readers import load
-from haarflow.measures.transport import plan
+from haarflow.measures.distances import w1
 
 TURNS = PlanarRotations(4)
 TEST = 1000  # images that are kept for tests
@@ -96,8 +97,10 @@ def resized(images: Float[np.ndarray, "n s s"], pixels: int) -> Float[np.ndarray
 def turned_at_random(draw: np.random.Generator, images: np.ndarray, angles: str) -> np.ndarray:
     """Every image turned by a random quarter turn, exactly; or by any angle, by cubic splines."""
     if angles == "quarter":
-        places = draw.integers(4, size=len(images))
-        return positions(images)[places, np.arange(len(images))]
+        places, found = draw.integers(4, size=len(images)), np.empty_like(images)
+        for place in range(4):
+            found[places == place] = positions(images[places == place])[place]
+        return found
     from scipy.ndimage import rotate
 
     degrees = draw.uniform(0, 360, len(images))
@@ -129,16 +132,10 @@ def frechet(a: Float[np.ndarray, "n k"], b: Float[np.ndarray, "m k"]) -> float:
 
 
 def w1_features(encoder: Encoder, made: np.ndarray, true: np.ndarray, *, under: bool) -> float:
-    """W1 of the features in all positions; under the group, by the distance of their orbits."""
-    a, b = encoder.orbits(made), encoder.orbits(true)
-    a, rolls = a.transpose(1, 0, 2), range(4) if under else range(1)
-    b = b.transpose(1, 0, 2)
-    turned = [np.roll(b, roll, axis=1).reshape(len(b), -1) for roll in rolls]
-    from scipy.spatial.distance import cdist
-
-    gaps = np.min([cdist(a.reshape(len(a), -1), one) for one in turned], axis=0)
-    best = plan(np.full(len(a), 1 / len(a)), np.full(len(b), 1 / len(b)), gaps)
-    return float(np.sum(best * gaps))
+    """W1 of the features in all positions; under the group, which permutes the positions, by the distance of orbits."""
+    a, b = (encoder.orbits(images).transpose(1, 0, 2).reshape(len(images), -1) for images in (made, true))
+    moved = regular_rep(TURNS) * trivial_rep(TURNS, a.shape[1] // TURNS.order)
+    return w1(a, b, under=moved if under else None)
 
 
 def nearness(images: np.ndarray, train: np.ndarray) -> Float[np.ndarray, " n"]:

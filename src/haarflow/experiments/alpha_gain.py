@@ -47,8 +47,8 @@ class AlphaGain(Experiment):
         "half constant": "invariant discriminators have half the Lipschitz constant",
     }
 
-    runs: Count = 100  # pairs of samples of each cell
-    sizes: Sizes = (25, 50, 100)  # of a sample
+    runs: Count = 60  # pairs of samples of each cell
+    sizes: Sizes = (20, 40, 80)  # of a sample
     draws: Count = 3  # pairs for each identity
     alpha: Positive = 2.0
     deviation: Positive = 0.2  # of each of the eight Gaussians
@@ -63,7 +63,7 @@ class AlphaGain(Experiment):
 
     def design(self):
         yield self.identities, over(group=SMALL, alpha=ALPHAS)
-        yield self.pairs, (over(n=self.sizes) * blocks("run", self.runs, size=25)).largest_first("n")
+        yield self.pairs, (over(n=self.sizes) * blocks("run", self.runs, size=20)).largest_first("n")
 
     def _value(self, x, y, rep, alpha):
         options = {"under": None if self.fault == "no group" else rep}

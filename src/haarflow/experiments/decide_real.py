@@ -201,7 +201,7 @@ def _kind(recommended: str | None) -> str:
 
 
 def _kernel(ridge: float, *, classes: bool) -> Any:
-    from haarflow.estimators import InvariantKernelClassifier, InvariantKernelRidge
+    from haarflow.practice.kernel_estimators import InvariantKernelClassifier, InvariantKernelRidge
 
     return InvariantKernelClassifier(ridge=ridge) if classes else InvariantKernelRidge(ridge=ridge)
 
@@ -209,7 +209,7 @@ def _kernel(ridge: float, *, classes: bool) -> Any:
 def _digits(draw, rows: int) -> tuple[np.ndarray, np.ndarray]:
     from sklearn.datasets import load_digits
 
-    images, labels = load_digits(return_X_y=True)
+    images, labels = (np.asarray(part) for part in load_digits(return_X_y=True))
     kept = draw.permutation(len(images))[:rows]
     return images[kept] / 16, labels[kept]
 

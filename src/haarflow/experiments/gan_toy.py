@@ -5,10 +5,10 @@ import numpy as np
 
 from haarflow.algebra.groups import PlanarRotations
 from haarflow.algebra.reps import natural_rep, trivial_rep
+from haarflow.measures import distances
 from haarflow.measures.samples import generator
-from haarflow.measures.transport import plan
 from haarflow.practice.gans import GAN, ROWS
-from haarflow.runs.experiment import Count, Experiment, above, below, named, once, over, panel, stream, tell
+from haarflow.runs.experiment import Count, Experiment, Positive, above, below, named, once, over, panel, stream, tell
 from haarflow.runs.style import MUTED, colour
 
 LAWS = ("gaussian", "student")
@@ -29,12 +29,13 @@ class GanToy(Experiment):
     (arXiv 2202.01129), their toy example.
 
     The data are four modes at (±10, ±10) in a plane of R^12, Gaussian with deviation 1 or Student with ν = ½, turned
-    into each other by the quarter turns C4; {points} training points. Networks of widths 64, 32 and 16, z in R^10,
-    RMSprop at 2e-4, five steps of the discriminator for each of the generator, Lipschitz-regularised α-divergence with
-    α = 2. Every row is trained from {runs} starts, on {points} points of its own. Quadrant error: the total variation
-    between the masses that the made law has in the four quadrants and 1/4 each. W1 is exact transport between {test}
-    made points and {test} fresh true ones in R^12, points further from the origin than 30 brought back to that
-    distance; the floor is W1 between two fresh samples of truth. W1 under the group takes the distance of orbits.
+    into each other by the quarter turns C4. Networks of widths 64, 32 and 16, z in R^10, RMSprop, five steps of the
+    discriminator for each of the generator, Lipschitz-regularised α-divergence with α = 2. The published rate is 2e-4;
+    quick mode takes five times that, for a fifth of the steps. Every start has training points of its own. Quadrant
+    error: the total variation between the masses that the made law has in the four quadrants and 1/4 each. W1 is exact
+    transport between made points and as many fresh true ones in R^12, as many as are trained on, points further from
+    the origin than 30 brought back to that distance; the floor is W1 between two fresh samples of truth. W1 under the
+    group takes the distance of orbits.
     """
 
     group = "games"
@@ -47,15 +48,17 @@ class GanToy(Experiment):
     steps: Count = 4000  # of the generator
     runs: Count = 3  # starts of every row and law
     points: Count = 200  # training points
-    test: Count = 1000  # points of which W1 is computed
+    test: Count = 200  # points of a sample of which W1 is computed: as many as are trained on
+    samples: Count = 5  # such samples of every start, whose mean is taken
+    rate: Positive = 1e-3  # of RMSprop for both players
 
     @classmethod
     def tour(cls):
-        return cls(steps=1500, runs=2, test=500)
+        return cls(steps=1500, runs=2)
 
     @classmethod
     def full(cls):
-        return cls(steps=20_000, runs=10)
+        return cls(steps=20_000, runs=10, rate=2e-4)
 
     def design(self):
         yield self.train, over(row=ROWS)
@@ -67,16 +70,18 @@ class GanToy(Experiment):
         samples = [self._true(stream(key, "data", run), law, self.points) for law, run in runs]
         keys = jax.vmap(jax.random.fold_in, (None, 0))(stream(key, "start"), np.arange(len(runs)) % self.runs)
         latent = "unsymmetrised" if self.fault == "fixed turns" and row in EXACT else row
-        fitted = GAN(on_x=SPACE, symmetry=latent).fit_together(samples, keys, steps=self.steps, progress=tell)
+        fitted = GAN(on_x=SPACE, symmetry=latent, rates=(self.rate, self.rate)).fit_together(
+            samples, keys, steps=self.steps, progress=tell
+        )
         found = {"mass": [], "w1": [], "under": [], "off_plane": [], "violation": [], "shown": []}
         for (law, run), one in zip(runs, fitted, strict=True):
-            made = one.sample(stream(key, "sample", run), self.test)
-            true = self._true(stream(key, "test", run), law, self.test)
+            made = one.sample(stream(key, "sample", run), self.test * self.samples)
+            true = self._true(stream(key, "test", run), law, len(made))
             if self.fault == "turned truth":
                 true[:, :2] = true[:, :2] @ EIGHTH
             found["mass"].append(masses(made))
-            found["w1"].append(w1(made, true))
-            found["under"].append(w1(made, true, under=True))
+            found["w1"].append(self._w1(made, true))
+            found["under"].append(self._w1(made, true, under=SPACE))
             found["off_plane"].append(np.median(np.linalg.norm(made[:, 2:], axis=1)))
             found["violation"].append(list(one.violation(stream(key, "violation", run)).values()))
             found["shown"].append(made[:SHOWN, :2])
@@ -92,13 +97,17 @@ class GanToy(Experiment):
         pairs = {"floor": [], "floor_under": [], "collapse": [], "collapse_under": []}
         for law in LAWS:
             for run in range(self.runs):
-                a, b = (self._true(stream(key, name, run), law, self.test) for name in ("test", "again"))
-                single = self._true(stream(key, "single", run), law, self.test, modes=1)
-                pairs["floor"].append(w1(a, b))
-                pairs["floor_under"].append(w1(a, b, under=True))
-                pairs["collapse"].append(w1(a, single))
-                pairs["collapse_under"].append(w1(a, single, under=True))
+                a, b = (self._true(stream(key, name, run), law, self.test * self.samples) for name in ("test", "again"))
+                single = self._true(stream(key, "single", run), law, len(a), modes=1)
+                pairs["floor"].append(self._w1(a, b))
+                pairs["floor_under"].append(self._w1(a, b, under=SPACE))
+                pairs["collapse"].append(self._w1(a, single))
+                pairs["collapse_under"].append(self._w1(a, single, under=SPACE))
         return {name: named(_shaped(rows, self.runs), "law", "run", law=LAWS) for name, rows in pairs.items()}
+
+    def _w1(self, a, b, under=None):
+        """W1 between samples of the two, the mean over several."""
+        return np.mean([w1(a[i :: self.samples], b[i :: self.samples], under) for i in range(self.samples)])
 
     def _true(self, key, law, n, modes=4):
         draw = generator(key)
@@ -128,7 +137,7 @@ class GanToy(Experiment):
         far = data.collapse.sel(law="gaussian").mean() / data.floor.sel(law="gaussian").mean()
         yield above("one mode against four: W1 over its floor", far, 5.0)
         near = data.collapse_under.sel(law="gaussian").mean() / data.floor_under.sel(law="gaussian").mean()
-        yield below("one mode against four: W1 under the group over its floor", near, 1.2)
+        yield below("one mode against four: W1 under the group over its floor", near, 1.5)  # chance alone: 1 ± 0.13
 
     def numbers(self, data):
         return {
@@ -194,10 +203,7 @@ def masses(points):
     return np.bincount(places, minlength=4) / len(points)
 
 
-def w1(a, b, under=False):
-    """W1 of two samples of one size, brought back to a distance; under the group, by the distance of orbits."""
+def w1(a, b, under=None):
+    """W1 of two samples brought back to a distance from the origin; under the group, by the distance of orbits."""
     a, b = (x * np.minimum(1, REACH / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9)) for x in (a, b))
-    images = SPACE.action().apply(b) if under else b[None]
-    gaps = np.min([np.linalg.norm(a[:, None] - image[None], axis=2) for image in images], axis=0)
-    weights = np.full(len(a), 1 / len(a))
-    return float(np.sum(plan(weights, weights, gaps) * gaps))
+    return distances.w1(a, b, under=under)

@@ -230,7 +230,7 @@ def _drawn(key, n, b, shift):
 def _features(draw, x, y):
     marks = landmarks(x, ON_X, draw, count=min(len(x), 512))
     on_y = trivial_rep(TURNS, y.shape[1])
-    return tabulate(x, elements(ON_X, on_y, draw), on_y, marks, _quiet), scaled(y, on_y)
+    return tabulate(x, elements(ON_X, on_y, draw, len(x)), on_y, marks, _quiet), scaled(y, on_y)
 
 
 def _nulls(data):

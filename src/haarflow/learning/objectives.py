@@ -58,7 +58,7 @@ class Objective(eqx.Module):
             raise Advised(f"{owner} is an Objective; got the class {value.__name__} itself. Write {value.__name__}().")
         if not isinstance(value, str):
             return value
-        known = by_name(Objective)
+        known: dict[str, Any] = dict(by_name(Objective))
         if value not in known:
             raise Advised(f"{owner} is one of {', '.join(known)}, or an Objective; got {value!r}. Write one of these.")
         return known[value]()

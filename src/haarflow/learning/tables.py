@@ -27,6 +27,9 @@ class Frame(NamedTuple):
     def __getitem__(self, name: Any) -> Any:
         return self.values[self.columns.index(name)]
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.stack(self.values, axis=1).astype(dtype or np.float64)
+
 
 def in_commas(text: str, target: str | int | None, outputs: int) -> tuple[str, list[str]]:
     """The text of a .csv file with commas between its cells and the target last, and the names of its columns."""

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from haarflow.algebra.acting import Action
 from haarflow.algebra.base import Finite
 from haarflow.algebra.groups import Dihedral, PlanarRotations, SpecialOrthogonal
 from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
@@ -91,8 +92,13 @@ def moved_by_haar(key: PRNGKeyArray, rep: Rep, x: Float[Array, "n k"]) -> Float[
     """Each row moved by a random element of its own."""
     group = rep.group
     if isinstance(group, Finite):
-        return x if group.order == 1 else rep.action().draw(key, len(x)).apply_each(x)
-    return rep.acting(group.draw(key, len(x))).apply_each(x).astype(x.dtype)
+        return x if group.order == 1 else jnp.asarray(rep.action().draw(key, len(x)).apply_each(x))
+    return moved_by(rep, group.draw(key, len(x)), x).astype(x.dtype)
+
+
+def moved_by(rep: Rep, elements: Action, x: Float[Array, "n k"]) -> Float[Array, "n k"]:
+    """Row i moved by element i."""
+    return jnp.asarray(rep.acting(elements).apply_each(x))
 
 
 class VectorGenerator(Generator):

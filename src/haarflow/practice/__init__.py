@@ -11,5 +11,7 @@ from haarflow.practice.parameter_sharing import sharing as sharing
 from haarflow.practice.parameter_sharing import symmetries as symmetries
 from haarflow.practice.subgroups import SubgroupLattice as SubgroupLattice
 from haarflow.practice.symmetry_check import SymmetryCheck as SymmetryCheck
+from haarflow.practice.symmetry_search import SymmetrySearch as SymmetrySearch
+from haarflow.practice.symmetry_search import search_symmetry as search_symmetry
 from haarflow.practice.testing import check_identities as check_identities
 from haarflow.practice.training import check_training as check_training

@@ -17,7 +17,7 @@ from haarflow.algebra.base import Finite, Group
 from haarflow.algebra.groups import Trivial
 from haarflow.algebra.reps import Rep, natural_rep, one_group, trivial_rep
 from haarflow.errors import Refusal
-from haarflow.values import refuse_unless_affordable, said
+from haarflow.values import refuse_unless_affordable, said, whole
 
 MOST = 64  # elements of a group that are taken one and all, where nothing is said
 LISTED = 10_000  # elements of a group that is listed to draw from it
@@ -50,10 +50,14 @@ class Acting(eqx.Module):
         return self.group.order if isinstance(self.group, Finite) else None
 
     def elements(self, seed: int, draws: Any = None, *, owner: str = "`draws`") -> Action:
-        """All elements of a group of at most 64, else so many random ones: fixed before any data are seen."""
-        if draws is None and self.order is not None and self.order <= MOST:
+        """All elements of a group of at most 64, or of at most as many as are asked for, else so many random ones.
+
+        They are fixed before any data are seen. As many as the order are the whole group, never draws of it.
+        """
+        asked = None if draws is None else counted(owner, draws)
+        if self.order is not None and self.order <= (MOST if asked is None else asked):
             return self.group.moves()  # pyright: ignore[reportAttributeAccessIssue]
-        return self.drawn(seed, DRAWS if draws is None else counted(owner, draws))
+        return self.drawn(seed, DRAWS if asked is None else asked)
 
     def drawn(self, seed: int, n: int) -> Action:
         """n independent Haar elements, in NumPy; of a group that is listed, by NumPy's own draws."""
@@ -73,10 +77,11 @@ class Acting(eqx.Module):
 
 
 def counted(owner: str, value: Any, least: int = 1) -> int:
-    """A whole number that is at least so large, or a sentence."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise Refusal(f"{owner} is a whole number >= {least}; got {said(value)}. Write {max(least, 8)}, for example.")
-    return int(value)
+    """A whole number that is at least so large and below 2³¹, or a sentence."""
+    found = whole(owner, value, least=least)
+    if found >= 2**31:
+        raise Refusal(f"{owner} is a whole number below 2**31; got {found}. Write {max(least, 8)}, for example.")
+    return found
 
 
 def acting_on(owner: str, group: Any, d: int, c: int, *, columns: Sequence[str] | None = None) -> Acting:

@@ -76,3 +76,9 @@ def plain(value: Any) -> Any:
     if hasattr(value, "__array__"):
         return plain(np.asarray(value).tolist())
     return str(value)
+
+
+def group_words(group: Any) -> str:
+    """What a group is called in a sentence: by its name, or by its size where its name is a list of matrices."""
+    name, order = str(group), getattr(group, "order", None)
+    return name if order is None or ("[" not in name and len(name) <= 40) else f"a group of {order} elements"

@@ -13,7 +13,7 @@ from haarflow.algebra.reps import Rep, TrivialRep, one_group, trivial_rep
 from haarflow.doors import Count, Share, door
 from haarflow.errors import Refusal
 from haarflow.measures.samples import generator
-from haarflow.practice.answers import Answer
+from haarflow.practice.answers import Answer, group_words
 from haarflow.practice.audited_models import Function, Method, as_function, layer_names, listened
 from haarflow.practice.audited_motions import Motion
 from haarflow.values import keys, said
@@ -45,7 +45,7 @@ class EquivarianceError(Answer):
     exact: bool
     invariant: bool
     group: str
-    elements: Float[np.ndarray, "m d d"]
+    elements: Float[np.ndarray, "m e e"]
     deviations: Float[np.ndarray, " m"]
     rows: Int[np.ndarray, " r"]
     row_errors: Float[np.ndarray, " b"]
@@ -67,7 +67,7 @@ class EquivarianceError(Answer):
         return self.share <= self.rounding
 
     @property
-    def worst(self) -> Float[np.ndarray, "d d"]:
+    def worst(self) -> Float[np.ndarray, "e e"]:
         """The group element that moves the outputs most."""
         return self.elements[int(np.argmax(self.deviations))]
 
@@ -166,7 +166,7 @@ def equivariance_error(
         precision=function.precision,
         exact=motion.exact,
         invariant=isinstance(on_y, TrivialRep),
-        group=str(on_x.group),
+        group=group_words(on_x.group),
         elements=motion.elements,
         deviations=deviations,
         rows=np.argsort(-squares)[:_SHOWN],
@@ -210,7 +210,7 @@ def _interval(squares, sizes, confidence: float, seed) -> tuple[float, float]:
     from scipy.stats import bootstrap
 
     if len(squares) < 2 or not np.ptp(squares):
-        return (_ratio(squares, sizes),) * 2
+        return _ratio(squares, sizes), _ratio(squares, sizes)
 
     def statistic(a, b, axis=-1):
         return a.mean(axis=axis) / np.maximum(b.mean(axis=axis), 1e-300)

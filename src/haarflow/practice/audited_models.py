@@ -158,7 +158,7 @@ def listened(function: Function, x: Float[np.ndarray, "b d"], names: Sequence[st
     def hook(name):
         def hear(_, __, found):
             if hasattr(found, "detach"):
-                heard[name] = np.array(found.detach().to("cpu").double())
+                heard[name] = np.from_dlpack(found.detach().to("cpu").double().contiguous()).copy()
 
         return hear
 

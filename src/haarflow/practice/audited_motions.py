@@ -43,7 +43,7 @@ class Motion:
         owner = f"An equivariance error over {count} elements and {len(x)} inputs of {x.shape[1]} numbers"
         refuse_unless_affordable(owner, 8.0 * len(x) * x.shape[1] * count, instead="Write fewer rows or draws.")
 
-    def moved(self, g: Float[np.ndarray, "d d"], x: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b d"]:
+    def moved(self, g: Float[np.ndarray, "e e"], x: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b d"]:
         """The inputs moved by one element."""
         if self.transform is None:
             return _applied(self.on_x, g, x)
@@ -52,11 +52,11 @@ class Motion:
             raise Refusal(f"transform(g, batch) returns a batch of the same shape {x.shape}; got {said(found)}.")
         return found
 
-    def back(self, g: Float[np.ndarray, "d d"], y: Float[np.ndarray, "b c"]) -> Float[np.ndarray, "b c"]:
+    def back(self, g: Float[np.ndarray, "e e"], y: Float[np.ndarray, "b c"]) -> Float[np.ndarray, "b c"]:
         """The outputs moved back by one element."""
         return _applied(self.on_y, g.T, y)
 
-    def seen(self, call: Call, g: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "b c"]:
+    def seen(self, call: Call, g: Float[np.ndarray, "e e"]) -> Float[np.ndarray, "b c"]:
         """`g⁻¹ f(g x)`, which is f(x) where f is equivariant."""
         return self.back(g, call(self.moved(g, self.x)))
 
@@ -145,6 +145,6 @@ class Motion:
         return pixels if shape[1] == 1 else trivial_rep(self.on_x.group, shape[1]) * pixels
 
 
-def _applied(rep: Rep, g: Float[np.ndarray, "d d"], rows: Float[np.ndarray, "b k"]) -> Float[np.ndarray, "b k"]:
+def _applied(rep: Rep, g: Float[np.ndarray, "e e"], rows: Float[np.ndarray, "b k"]) -> Float[np.ndarray, "b k"]:
     """rho(g) of every row, for a g that is an element for certain."""
     return np.asarray(rep.acting(as_action(g[None])).everywhere(rows)[0], np.float64)

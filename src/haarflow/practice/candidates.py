@@ -23,7 +23,7 @@ MODELS = ("forest", "linear", "kernel", "mean-field")
 
 def candidates(model: Any, group: Any, classifies: bool, seed: int, draws: Any) -> dict[str, Any]:
     """An estimator for each way, unfitted, on the model class of one estimator."""
-    from haarflow.estimators import Symmetrised
+    from haarflow.practice.symmetrised import Symmetrised
 
     base = seeded(model_of(model, classifies), seed)
     options = {"draws": draws, "random_state": seed}
@@ -43,11 +43,14 @@ def _own_ways(base: Any, group: Any, draws: Any) -> dict[str, Any] | None:
     from haarflow.practice.kernel_estimators import InvariantKernel
     from haarflow.practice.mean_field import MeanField
 
+    def copy() -> Any:
+        return clone(base)
+
     if isinstance(base, MeanField):
         ways = {AUGMENT: "augment", TRAINED: "average", BUILT: "restrict"}
-        return {name: clone(base).set_params(group=group, symmetry=way, draws=draws) for name, way in ways.items()}
+        return {name: copy().set_params(group=group, symmetry=way, draws=draws) for name, way in ways.items()}
     if isinstance(base, InvariantKernel):
-        return {BUILT: clone(base).set_params(group=group, draws=draws)}
+        return {BUILT: copy().set_params(group=group, draws=draws)}
     return None
 
 
@@ -71,16 +74,17 @@ def _named(name: str, classifies: bool) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from haarflow import estimators
+    from haarflow.practice.kernel_estimators import InvariantKernelClassifier, InvariantKernelRidge
+    from haarflow.practice.mean_field import MeanFieldClassifier, MeanFieldRegressor
 
     if name == "forest":
         return RandomForestClassifier() if classifies else RandomForestRegressor()
     if name == "linear":
         return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000) if classifies else Ridge())
     if name == "kernel":
-        return estimators.InvariantKernelClassifier() if classifies else estimators.InvariantKernelRidge()
+        return InvariantKernelClassifier() if classifies else InvariantKernelRidge()
     if name == "mean-field":
-        return estimators.MeanFieldClassifier() if classifies else estimators.MeanFieldRegressor()
+        return MeanFieldClassifier() if classifies else MeanFieldRegressor()
     raise Refusal(
         f"A model is one of {', '.join(MODELS)}, or a class of your own as module:Class; got {said(name)}. "
         "Write forest, for example."

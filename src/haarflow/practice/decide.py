@@ -21,6 +21,7 @@ from haarflow.values import said
 
 FRACTIONS = (0.125, 0.25, 0.5)  # of the training rows, on the learning curve
 CLASSES = 20  # whole numbers of at most so many values are classes, where nothing is said
+MOST = 10_000  # splits
 FEWEST = 4  # rows on the learning curve
 
 
@@ -57,6 +58,8 @@ def decide(
 
         print(hf.decide(images, labels, hf.image_rep("flips", 8, 8), estimator="forest"))
     """
+    if folds * repeats > MOST:
+        raise Refusal(f"decide makes at most {MOST} splits; got {folds} folds × {repeats} repeats. Write fewer.")
     task = _task(x, y, group, labels, estimator, seed, folds)
     known = candidates(estimator, group, task.classes is not None, seed, draws)
     store = Store(keep, _digest(task, group, known, budget, folds, repeats, seed, draws, curve))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from haarflow.doors import a
 from haarflow.practice.answers import Answer
 from haarflow.practice.candidates import AUGMENT, PLAIN
 from haarflow.practice.resampling import Interval, corrected_interval, rows_to_separate
@@ -99,7 +100,7 @@ class Decision(Answer):
         return max(helped, default=None)
 
     def sentence(self) -> str:
-        about = f"for a {self.model} on {self.n} rows under {self.group}"
+        about = f"for {_inside(self.model)} on {self.n} rows under {self.group}"
         if self.recommended is None:
             rival = str(self.rival)
             gap, more = self.interval(rival, PLAIN), min(self.rows or 0.0, 1e12)
@@ -155,7 +156,7 @@ class Decision(Answer):
                 markerfacecolor=paint if chosen else "white",
             )
         axis.set_yticks(range(len(self.names)), self.names)
-        axis.invert_yaxis()
+        axis.set_ylim(len(self.names) - 0.5, -0.5)
         axis.set_xlabel(self.loss)
         return axis
 
@@ -171,6 +172,11 @@ class Decision(Answer):
 def _interval(values: np.ndarray, ratio: float, level: float) -> Interval:
     known = values[np.isfinite(values)]
     return corrected_interval(known, ratio, level) if len(known) > 1 else Interval(np.nan, -np.inf, np.inf)
+
+
+def _inside(model: str) -> str:
+    """A model with its article, inside a sentence."""
+    return a(model)[0].lower() + a(model)[1:]
 
 
 def _round(rows: float) -> str:

@@ -55,7 +55,8 @@ def _packed(thing: Any) -> list:
     if isinstance(thing, np.ndarray) and thing.dtype.hasobject:
         return ["objects", list(thing.shape), [_packed(one) for one in thing.ravel().tolist()]]
     if isinstance(thing, Tree):
-        _, shape, state = thing.__reduce__()  # pyright: ignore[reportGeneralTypeIssues]
+        reduced: Any = thing.__reduce__()
+        _, shape, state = reduced
         nodes = state["nodes"]  # whose bytes between the fields mean nothing
         fields = {name: np.ascontiguousarray(nodes[name]) for name in nodes.dtype.names}
         return ["tree", _packed(tuple(shape)), _packed({**state, "nodes": fields})]

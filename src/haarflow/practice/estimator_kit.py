@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from haarflow import values
 from haarflow.doors import a
 from haarflow.errors import Refusal
 from haarflow.practice.acting_on import Acting, acting_on
@@ -86,14 +87,14 @@ def choice(owner: str, value: Any, choices: tuple) -> Any:
     return value
 
 
-def real(owner: str, value: Any, *, above: Any = None, least: Any = None, below: Any = np.inf):
+def real(owner: str, value: Any, *, above: Any = None, least: Any = None, below: Any = np.inf) -> float:
     """A finite number within bounds, or a sentence."""
-    fine = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_) and np.isfinite(value)
-    if not fine or (above is not None and value <= above) or (least is not None and value < least) or value >= below:
+    found = values.real(owner, value)
+    if (above is not None and found <= above) or (least is not None and found < least) or found >= below:
         words = f"above {above:g}" if above is not None else f">= {least:g}"
         words += f" and below {below:g}" if np.isfinite(below) else ""
         raise Refusal(f"{owner} is a number {words}; got {said(value)}. Write 0.1, for example.")
-    return float(value)
+    return found
 
 
 def flag(owner: str, value: Any) -> bool:

@@ -14,7 +14,7 @@ from haarflow.algebra.tables import static
 from haarflow.doors import Natural, door
 from haarflow.dynamics.adversarial import GENERATOR, with_parameters
 from haarflow.errors import Refusal
-from haarflow.models.adversaries import Discriminator, Generator
+from haarflow.models.adversaries import Discriminator, Generator, moved_by
 from haarflow.practice.gan_data import Side
 from haarflow.values import numbers, refuse_unless_affordable, said
 
@@ -81,7 +81,9 @@ class FittedGAN(eqx.Module):
         rows = jnp.asarray(self.side.inside(given), _dtype(self.generator))
         if self.classes and labels is None:
             raise Refusal("score takes the class of each point, where the GAN has classes; got none. Write labels=y.")
-        return np.asarray(self.discriminator(rows, None if labels is None else self._places(labels, len(rows))))
+        return np.asarray(
+            self.discriminator(rows, None if labels is None else jnp.asarray(self._places(labels, len(rows))))
+        )
 
     @door
     def violation(self, key: PRNGKeyArray) -> dict[str, float]:
@@ -184,11 +186,11 @@ def _violations(key: Array, generator: Generator, discriminator: Discriminator, 
     moves, labels = side.on_x.group.draw(keys[0], 16), jnp.zeros(16, int)
     u = jax.random.normal(keys[1], (16, generator.on_u.dim), float)
     made = generator.finish(u)
-    turned = side.on_x.acting(moves).apply_each(made)
-    other = generator.finish(generator.on_u.acting(moves).apply_each(u) if _moves(generator, side) else u)
+    turned = moved_by(side.on_x, moves, made)
+    other = generator.finish(moved_by(generator.on_u, moves, u) if _moves(generator, side) else u)
     x = jax.random.normal(keys[2], (16, side.on_x.dim), float)
     scores = discriminator(x, labels)
-    away = discriminator(side.on_x.acting(moves).apply_each(x), labels)
+    away = discriminator(moved_by(side.on_x, moves, x), labels)
     off = jnp.abs(away - scores).max() / jnp.maximum(jnp.std(scores), 1e-300)
     return jnp.abs(turned - other).max() / jnp.maximum(jnp.abs(made).max(), 1e-300), off
 

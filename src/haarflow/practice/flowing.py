@@ -101,18 +101,24 @@ class Flowing(Estimator):
 
         m = len(sample.xs)
         held = None
-        if self.validation > 0 and epochs > 1 and min(round(self.validation * m), m - round(self.validation * m)) >= 1:
-            sample, held = split(jax.random.fold_in(key, 1), sample, float(self.validation))
+        share = float(self.validation)
+        if share > 0 and epochs > 1 and min(round(share * m), m - round(share * m)) >= 1:
+            sample, held = split(jax.random.fold_in(key, 1), sample, share)
         m = len(sample.xs)
-        size = min(self.batch, m)
+        size = min(int(self.batch), m)
         whole = sample if size == m else Sample(sample.xs, sample.ys, size)
         risk = Risk(self._network(), self._data(whole), self._loss)
-        field = Descend(risk + Penalty(self.penalty) if self.penalty else risk)
+        field = Descend(risk + Penalty(float(self.penalty)) if self.penalty else risk)
         field = restrict(field, self._action()) if self.symmetry == "restrict" else field
         steps_each = math.ceil(m / size)
         single = Cloud(start.atoms.astype(jnp.float32), start.weights.astype(jnp.float32))
-        watch = None if held is None else Watch(Risk(self._network(), held, self._loss), self.patience)
-        options = {"dt": self.learning_rate, "steps": epochs * steps_each, "every": steps_each, "progress": False}
+        watch = None if held is None else Watch(Risk(self._network(), held, self._loss), int(self.patience))
+        options = {
+            "dt": float(self.learning_rate),
+            "steps": int(epochs) * steps_each,
+            "every": steps_each,
+            "progress": False,
+        }
         with stopping(watch) as probes:
             path = flow(field, Optax(optax.adam(1.0)), single, key=key, probes=probes, **options)
             if path.stopped:
@@ -169,7 +175,8 @@ class Regressing(RegressorMixin, Flowing):
 
     def fit(self, X: Any, y: Any) -> Any:
         """Train on rows X (b, d) and labels y (b,) or (b, c); returns itself."""
-        return self._fitted(X, y, fresh=not (self.warm_start and hasattr(self, "cloud_")), epochs=self.epochs)
+        again = self.warm_start and hasattr(self, "cloud_")
+        return self._fitted(X, y, fresh=not again, epochs=self.epochs)
 
     def partial_fit(self, X: Any, y: Any) -> Any:
         """One pass over these rows, from the particles that are there; Adam begins with fresh moments."""

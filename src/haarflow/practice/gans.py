@@ -115,8 +115,8 @@ class GAN:
         """Train on points (m, d) or images (m, h, w) or (m, h, w, channels), of classes `y` where there are some.
 
         A step is one of the generator, after `turns` of the discriminator. With `checkpoint`, a file from which a
-        killed training resumes, to the bit. Every `every` steps, by default ten times in all, a sheet of samples is kept
-        as `fitted.sheets`, and with `sheets` written into that folder as a picture.
+        killed training resumes, to the bit. Every `every` steps, by default ten times in all, a sheet of samples is
+        kept as `fitted.sheets`, and with `sheets` written into that folder as a picture.
         """
         if sheets is not None and not Path(sheets).is_dir():
             raise Refusal(f"fit's sheets is a folder that exists; got {str(sheets)!r}. Make the folder first.")

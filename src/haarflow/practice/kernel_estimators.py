@@ -18,6 +18,7 @@ KERNELS = ("gaussian", "relu")
 FEW = 4000  # rows whose table is solved at once
 SOME = 500  # rows among whose images the median distance is taken
 Rows = Float[np.ndarray, "b d"]
+Others = Float[np.ndarray, "e d"]
 
 
 class InvariantKernel(Estimator):
@@ -37,7 +38,7 @@ class InvariantKernel(Estimator):
     def _solved(self, X, targets: Float[np.ndarray, "b c"]) -> None:
         owner = f"{self._owner}'s"
         choice(f"{owner} kernel", self.kernel, KERNELS)
-        real(f"{owner} ridge", self.ridge, above=0)
+        ridge = real(f"{owner} ridge", self.ridge, above=0)
         choice(f"{owner} method", self.method, ("auto", "cholesky", "conjugate gradients"))
         seed = seed_of(self)
         acting = self._acting(1)
@@ -50,17 +51,23 @@ class InvariantKernel(Estimator):
         else:
             self.width_ = real(f"{owner} width", self.width, above=0)
         self.rows_ = X
-        self.weights_ = self._dual(X, targets)
+        self.weights_ = self._dual(X, targets, ridge)
 
-    def _dual(self, X, targets) -> Float[np.ndarray, "b c"]:
+    def _dual(self, X, targets, ridge: float) -> Float[np.ndarray, "b c"]:
         """The dual weights; a table of few rows is solved at once."""
-        from scipy.linalg import solve
+        from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
         if self.method == "auto" and len(X) <= FEW:
-            return solve(self._kernel(X, X) + self.ridge * np.eye(len(X)), targets, assume_a="pos")
-        return fit_kernel_ridge(X, targets, ridge=float(self.ridge), kernel=self._kernel, method=self.method).weights
+            try:
+                return cho_solve(cho_factor(self._kernel(X, X) + ridge * np.eye(len(X))), targets)
+            except LinAlgError:
+                raise Refusal(
+                    f"{self._owner} needs a table K + ridge I that can be inverted; got one of {len(X)} rows that "
+                    f"cannot, with ridge={ridge:g}. Write a larger ridge."
+                ) from None
+        return fit_kernel_ridge(X, targets, ridge=ridge, kernel=self._kernel, method=self.method).weights
 
-    def _kernel(self, xs: Rows, others: Rows) -> Float[np.ndarray, "b e"]:
+    def _kernel(self, xs: Rows, others: Others) -> Float[np.ndarray, "b e"]:
         """The averaged kernel's table, in NumPy; over draws from a group, the mean over pairs of them."""
         xs, others = np.asarray(xs), np.asarray(others)
         action = self.acting_.on_inputs(self.elements_)
@@ -78,12 +85,13 @@ class InvariantKernel(Estimator):
         return np.concatenate(parts) if parts else np.zeros((0, self.weights_.shape[1]))
 
 
-def plain_kernel(name: str, width: float, xs: Rows, others: Rows) -> Float[np.ndarray, "b e"]:
+def plain_kernel(name: str, width: float, xs: Rows, others: Others) -> Float[np.ndarray, "b e"]:
     """`exp(−|x − y|²/2 width²)`, or that of random ReLU neurons on (x/width, 1)."""
     from sklearn.metrics.pairwise import euclidean_distances
 
     if name == "gaussian":
-        return np.exp(-euclidean_distances(xs, others, squared=True) / (2 * width**2))
+        with np.errstate(over="ignore"):
+            return np.exp(-((euclidean_distances(xs, others) / width) ** 2) / 2)
     ones, more = np.c_[xs / width, np.ones(len(xs))], np.c_[others / width, np.ones(len(others))]
     sizes = np.linalg.norm(ones, axis=1)[:, None] * np.linalg.norm(more, axis=1)[None]
     angle = np.arccos(np.clip(ones @ more.T / sizes, -1, 1))

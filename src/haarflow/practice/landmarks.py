@@ -6,6 +6,7 @@ depend on the orbits of the rows alone, which keeps the exact tests exact.
 """
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
@@ -18,7 +19,7 @@ from haarflow.algebra.groups import Orthogonal, SpecialOrthogonal
 from haarflow.algebra.reps import Rep
 
 WHOLE = 128
-"""The largest group that is averaged over element by element; of a larger one, DRAWS elements stand for it."""
+"""The largest group that is averaged over element by element; of a larger one, rows have draws of their own."""
 
 DRAWS = 64
 BLOCK = 4096
@@ -34,32 +35,45 @@ Rows = Float[np.ndarray, "_ _"]
 
 
 class Elements(NamedTuple):
-    """Elements of a group as they move inputs and outputs, in the same order; `exact` where they are all of it."""
+    """Elements of a group as they move inputs and outputs; `exact` where they are all of it.
 
-    on_x: Action
-    on_y: Action
+    Of a large group every row gets draws of its own: averages are then those of the orbit, with noise. The same few
+    elements for all rows would make averages that remember where in its orbit a row is.
+    """
+
+    on_x: Action | Rep
+    on_y: Action | Rep
+    size: int
     exact: bool
+    draw: np.random.Generator | None = None
 
-    def __len__(self) -> int:
-        return len(self.on_x)
+    def each(self, rows: Rows) -> Iterator[tuple[Rows, np.ndarray]]:
+        """The rows moved by one element, or each by one of its own, and its matrix on outputs, (c, c) or (n, c, c)."""
+        for i in range(self.size):
+            if isinstance(self.on_x, Rep) and isinstance(self.on_y, Rep):
+                assert self.draw is not None
+                moves = drawn(self.on_x.group, len(rows), self.draw)
+                yield (
+                    np.asarray(self.on_x.acting(moves).one_by_one(rows)),
+                    np.asarray(self.on_y.acting(moves).matrices()),
+                )
+            elif isinstance(self.on_x, Action) and isinstance(self.on_y, Action):
+                here = np.array([i])
+                yield (
+                    np.asarray(self.on_x.chosen(here).everywhere(rows)[0]),
+                    np.asarray(self.on_y.chosen(here).matrices())[0],
+                )
 
-    def each(self):
-        """One element after the other, as a pair of Actions."""
-        for i in range(len(self.on_x)):
-            here = np.array([i])
-            yield self.on_x.chosen(here), self.on_y.chosen(here)
 
-
-def elements(on_x: Rep, on_y: Rep, draw: np.random.Generator) -> Elements:
-    """All elements of a small group, equispaced turns of the plane, or Haar draws that stand for a large group."""
+def elements(on_x: Rep, on_y: Rep, draw: np.random.Generator, n: int) -> Elements:
+    """All elements of a small group, equispaced turns of the plane, or Haar draws for each of n rows."""
     group = on_x.group
     if isinstance(group, Finite) and group.order <= WHOLE:
-        return Elements(on_x.action(), on_y.action(), True)
+        return Elements(on_x.action(), on_y.action(), group.order, True)
     if isinstance(group, Orthogonal | SpecialOrthogonal) and group.dim == 2:
         moves = as_action(group.grid(DRAWS // 2))
-    else:
-        moves = drawn(group, DRAWS, draw)
-    return Elements(on_x.acting(moves).merged(), on_y.acting(moves).merged(), False)
+        return Elements(on_x.acting(moves).merged(), on_y.acting(moves).merged(), len(moves), False)
+    return Elements(on_x, on_y, DRAWS if n <= 20_000 else DRAWS // 4, False, draw)
 
 
 def drawn(group: Group, n: int, draw: np.random.Generator) -> Action:

@@ -7,7 +7,7 @@ import numpy as np
 
 from haarflow.algebra.reps import Rep
 from haarflow.learning.objectives import Objective
-from haarflow.models.adversaries import Discriminator, Generator
+from haarflow.models.adversaries import Discriminator, Generator, moved_by
 from haarflow.practice.laws import law
 from haarflow.practice.laws_of_models import off
 from haarflow.practice.testing import QUICK_TO_COMPILE
@@ -50,21 +50,22 @@ def _elements(rep: Rep, n: int):
 def _both_ways(generator: Generator):
     moves = _elements(generator.on_x, 6)
     u = jax.random.normal(jax.random.key(12), (6, generator.on_u.dim), float)
-    later = generator.on_x.acting(moves).apply_each(generator.finish(u))
-    return later, generator.finish(generator.on_u.acting(moves).apply_each(u))
+    later = moved_by(generator.on_x, moves, generator.finish(u))
+    return later, generator.finish(moved_by(generator.on_u, moves, u))
 
 
 @law(Generator, 1e-10)
 def what_is_made_moves_with_the_latent_point(generator):
     """`finish` commutes with the group, relative to the largest value."""
-    return off(*map(np.asarray, _both_ways(generator)))
+    later, before = _both_ways(generator)
+    return off(later, before)
 
 
 @eqx.filter_jit(compiler_options=QUICK_TO_COMPILE)  # pyright: ignore[reportCallIssue]
 def _scored(discriminator: Discriminator):
     moves = _elements(discriminator.on_x, 6)
     x = jax.random.normal(jax.random.key(13), (6, discriminator.on_x.dim), float)
-    return discriminator.scores(x), discriminator.scores(discriminator.on_x.acting(moves).apply_each(x))
+    return discriminator.scores(x), discriminator.scores(moved_by(discriminator.on_x, moves, x))
 
 
 @law(Discriminator, 1e-10)

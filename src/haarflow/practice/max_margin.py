@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 from haarflow.algebra.reps import Rep
 from haarflow.doors import door
 from haarflow.errors import Refusal
-from haarflow.practice.answers import Answer
+from haarflow.practice.answers import Answer, group_words
 from haarflow.values import numbers, refuse_unless_affordable, said
 
 _ROUNDING = 1e-12  # a convex combination shorter than this, for rows of length one at most, is zero
@@ -60,7 +60,7 @@ class MaxMargin(Answer):
 
     def sentence(self) -> str:
         b, d = self.xs.shape
-        who = f" under {self.under.group}" if self.under is not None else ""
+        who = f" under {group_words(self.under.group)}" if self.under is not None else ""
         if self.separable:
             return (
                 f"The largest margin of {b} rows in R^{d}{who} is {self.margin:.6g}, touched by {len(self.support)} "

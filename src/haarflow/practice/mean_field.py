@@ -75,7 +75,7 @@ class MeanField(Flowing):
         return found
 
     def _start(self, key) -> Cloud:
-        n, p = self.particles, self.unit_.dim
+        n, p = int(self.particles), self.unit_.dim
         refuse_unless_affordable(f"A cloud of {n} particles in R^{p}", 24.0 * n * p, instead="Write fewer particles.")
         return uniform(jax.random.normal(key, (n, p), jnp.float64))
 

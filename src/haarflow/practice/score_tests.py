@@ -51,17 +51,17 @@ def tabulate(rows: Rows, moves: Elements, on_y: Rep, marks: Landmarks, tell: Tel
 def _averaged(rows: Rows, moves: Elements, marks: Landmarks, still: bool, c: int) -> Design:
     """The mean of φ(g x), or of ρ̂(g)⁻¹ ⊗ φ(g x) where outputs move: linear in the weights of an equivariant fit."""
     total = 0.0
-    for on_x, on_y in moves.each():
-        values = marks.values(np.asarray(on_x.everywhere(rows)[0], np.float64))
-        total = total + (values[:, None] if still else _beside(np.asarray(on_y.matrices())[0].T, values))
-    mean = np.asarray(total) / len(moves)
+    for moved, back in moves.each(rows):
+        values = marks.values(np.asarray(moved, np.float64))
+        total = total + (values[:, None] if still else _beside(back.swapaxes(-1, -2), values))
+    mean = np.asarray(total) / moves.size
     if still:
         return mean @ marks.root
     return (mean.reshape(len(rows), c, c, -1) @ marks.root).reshape(len(rows), c, -1)
 
 
 def _beside(matrix: np.ndarray, values: np.ndarray) -> np.ndarray:
-    return np.einsum("ab,nd->nabd", matrix, values).reshape(len(values), len(matrix), -1)
+    return (matrix[..., None] * values[:, None, None]).reshape(len(values), matrix.shape[-1], -1)
 
 
 class Moments(NamedTuple):

@@ -118,7 +118,7 @@ def lattice(pairs: Pairs, draw: np.random.Generator, copies: int, folds: int, le
     own = [1.0]
     for i, one in enumerate(found):
         here = np.array(one.places)
-        moves = Elements(into.chosen(here), out.chosen(here), True)
+        moves = Elements(into.chosen(here), out.chosen(here), one.order, True)
         table = tabulate(x, moves, pairs.on_y, marks, lambda done: None)
         built = cross_fitted(table.averaged, table.targets(y), where).reshape(y.shape)
         own.append(score_test(table, y - built, draw, signs=copies, tell=lambda done: None))

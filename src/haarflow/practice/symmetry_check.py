@@ -195,13 +195,12 @@ def _checked(
 
 def features(x: Rows, pairs: Pairs, draw: np.random.Generator, tell: Callable) -> tuple[Table, str]:
     """The features of the inputs and their averages over the group, and how they were made."""
-    moves = elements(pairs.on_x, pairs.on_y, draw)
+    moves = elements(pairs.on_x, pairs.on_y, draw, len(x))
     outputs = 1 if pairs.still else pairs.on_y.dim
-    marks = landmarks(x, pairs.on_x, draw, count=how_many(len(x), len(moves), outputs))
-    averages = f"averages over all {len(moves)} elements" if moves.exact else f"averages over {len(moves)} elements"
-    return tabulate(
-        x, moves, pairs.on_y, marks, tell
-    ), f"Gaussian features at {len(marks.points)} landmarks, {averages}"
+    marks = landmarks(x, pairs.on_x, draw, count=how_many(len(x), moves.size, outputs))
+    kind = "all" if moves.exact else "each row's own" if moves.draw is not None else "equispaced"
+    method = f"Gaussian features at {len(marks.points)} landmarks, averages over {kind} {moves.size} elements"
+    return tabulate(x, moves, pairs.on_y, marks, tell), method
 
 
 def fitted(table: Table, y: Rows, folds: np.ndarray, *, seen: bool = False):

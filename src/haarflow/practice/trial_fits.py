@@ -35,7 +35,7 @@ def measured(
     """Fit a fresh copy and measure it; with `memory`, what the fit allocated at most, in MB, and no time."""
     from sklearn.base import clone
 
-    made = clone(estimator)
+    made: Any = clone(estimator)
     if memory:
         tracemalloc.start()
     begin = time.perf_counter()

@@ -1,16 +1,19 @@
 """Questions of people with a file: the data read, the answer printed, its picture and its JSON written."""
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 
 from haarflow.errors import Refusal
 from haarflow.files import place_of
 from haarflow.learning.readers import read_pairs
+from haarflow.learning.tables import Frame
 from haarflow.practice.answers import Answer, short
 from haarflow.practice.symmetry_check import SymmetryCheck, check_symmetry
+from haarflow.practice.symmetry_search import SymmetrySearch, search_symmetry
 from haarflow.practice.words import rep_from_words
 
 
@@ -37,6 +40,18 @@ def check(
     return _named(found, group)
 
 
+class Pictured(NamedTuple):
+    """Something with a picture."""
+
+    draw: Callable[[Any], Any]
+
+
+def discover(data: Path, *, target: str | None, seed: int, **options: Any) -> SymmetrySearch:
+    """The answer of `haarflow discover`: data from a file."""
+    x, y, columns = read_pairs(data, target=target)
+    return search_symmetry(Frame(columns, list(x.T)), y, key=jax.random.key(seed), **options)
+
+
 def _named(found: SymmetryCheck, group: str) -> SymmetryCheck:
     """The answer with the group as it was said."""
     from dataclasses import replace
@@ -54,7 +69,7 @@ def lines(answer: Answer) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def picture(answers: list[Answer], out: Path) -> Path:
+def picture(answers: Sequence[Answer | Pictured], out: Path) -> Path:
     """The pictures of answers side by side, in a .png file."""
     import matplotlib
 

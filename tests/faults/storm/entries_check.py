@@ -6,6 +6,7 @@ from entry import Entry
 _X = "np.random.default_rng(3).normal(size=(24, 2))"
 _Y = f"np.sum({_X} ** 2, axis=1)"
 _FOUND = f"hf.check_symmetry({_X}, {_Y}, hf.natural_rep(hf.Cyclic(2)), key=0, copies=19, folds=2, subgroups=True)"
+_ROWS = "np.random.default_rng(4).normal(size=(48, 2))"
 _QUIET = one_of("False", "3.0", '"no"', optional=True).also(same=("silent",))
 
 ENTRIES = [
@@ -33,6 +34,28 @@ ENTRIES = [
         f"hf.check_symmetry({_X}, {_Y}, hf.natural_rep(hf.Cyclic(2)), key=0, {{*}}).function",
         {"copies": count("19", least=19, most=9999), "folds": count("2", least=2)},
     ),
+    Entry(
+        "search_symmetry",
+        "hf.practice.search_symmetry({*}, ties=False).smallest",
+        {
+            "x": array(_ROWS, lead=True),
+            "y": array(f"np.sum({_ROWS} ** 2, axis=1)", width=False, lead=True).also("np.ones(48)", "['a'] * 48"),
+            "key": key(),
+            "tolerance": number("0.015625", above=0, below=1),
+            "level": number("0.0625", above=0, below=0.5),
+            "copies": count("19", least=19, most=9999),
+            "progress": _QUIET,
+        },
+    ),
+    Entry(
+        "search_symmetry",
+        f"hf.practice.search_symmetry({_ROWS}, {_ROWS}[:, 0], key=0, copies=19, {{*}}).smallest",
+        {"ties": one_of("False", "3.0", '"no"', optional=True)},
+    ),
+    Entry(
+        "SymmetrySearch", f"str(hf.practice.search_symmetry({_ROWS}, {_ROWS}[:, 0], key=0, copies=19, ties=False))", {}
+    ),
+    Entry("records", "hf.records({*})", {"folder": one_of('"/nowhere"', "3.0", '""', '"/dev/null"')}),
     Entry("SymmetryCheck", f"str({_FOUND})", {}),
     Entry("SubgroupLattice", f"str({_FOUND}.lattice)", {}),
     Entry(

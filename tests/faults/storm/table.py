@@ -3,10 +3,12 @@
 import inspect
 
 import entries_algebra
+import entries_audit
 import entries_check
 import entries_depth
 import entries_divergences
 import entries_dynamics
+import entries_estimators
 import entries_flow
 import entries_function_spaces
 import entries_games
@@ -38,10 +40,12 @@ ROOMS: dict[str, list[Entry]] = {
     "games": entries_games.ENTRIES,
     "gans": entries_gans.ENTRIES,
     "practice": entries_practice.ENTRIES,
+    "estimators": entries_estimators.ENTRIES,
     "check": entries_check.ENTRIES,
     "laws": entries_laws.ENTRIES,
     "relu program": entries_relu_program.ENTRIES,
     "margins": entries_margins.ENTRIES,
+    "audit": entries_audit.ENTRIES,
     "lab": entries_lab.ENTRIES,
 }
 
@@ -58,15 +62,18 @@ RECORDS = {
     "FeatureFit",
     "ReluOptimum",
     "MaxMargin",
+    "EquivarianceError",
     "Bounds",
     "Divergence",
     "Estimate",
     "NeuralDivergence",
     "NikaidoIsoda",
+    "Decision",
     "Discovery",
     "Findings",
     "SubgroupLattice",
     "SymmetryCheck",
+    "SymmetrySearch",
     "Sharing",
     "SignedPermutation",
     "Diverged",

@@ -1,0 +1,73 @@
+"""haarflow check, discover, export: a sentence, a picture and JSON from a file; bad input in one sentence, code 2."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import haarflow as hf
+from haarflow import cli
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(120, 2))
+    table = np.column_stack([x, x @ [1.0, 1.0] + 0.1 * draw.normal(size=120)])
+    np.savetxt("rows.csv", table, delimiter=";", header="u;v;sum", comments="")
+    return "rows.csv"
+
+
+def test_check_answers_from_a_file(file, capsys, tmp_path):
+    assert cli.answer(["check", file, "--group", "permute columns u, v", "--target", "sum"]) == 0
+    printed = capsys.readouterr().out
+    assert "law of the inputs" in printed
+    assert "Picture: check.png" in printed
+    assert (tmp_path / "check.png").stat().st_size > 1000
+    assert json.loads((tmp_path / "check.json").read_text())["rows"] == 120
+    assert cli.answer(["check", file, "--group", "signs of column u", "--json", "--out", "signs.png"]) == 0
+    assert "is broken" in json.loads(capsys.readouterr().out)["verdict"]
+
+
+def test_discover_answers_from_a_file(file, capsys):
+    assert cli.answer(["discover", file, "--no-ties", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["answer"] == "SymmetrySearch"
+    assert "permute columns u, v" in [one["name"] for one in found["candidates"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["rows.csv", "--group", "permute columns u, w"], "got 'w'"),
+        (["nowhere.csv", "--group", "permute 2 columns"], "must be readable"),
+        (["rows.csv", "--group", "permute 3 columns"], "move 3 columns"),
+        (["rows.csv", "--group", "permute 2 columns", "--target", "x"], "got 'x'"),
+        (["rows.csv", "--group", "permute 2 columns", "--kind", "words"], "--kind is one of"),
+        (["rows.csv", "--group", "permute 2 columns", "--out", "no/where.png"], "folder that exists"),
+    ],
+)
+def test_bad_input_is_answered_in_one_sentence(file, capsys, words, sentence):
+    assert cli.answer(["check", *words]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_records_are_a_table_and_arrays(tmp_path, capsys, monkeypatch):
+    from haarflow.runs import catalogue, scheduler
+
+    monkeypatch.setenv("HAARFLOW_EXPERIMENTS", str(Path(__file__).parents[1] / "toys"))
+    scheduler.run(catalogue.load("coin-mean")(), out=tmp_path, count=0)
+    found = hf.records(tmp_path)
+    table = found.to_pandas()
+    assert table.shape[0] == len(found) == 1
+    assert {"experiment", "seed", "repetitions", "holds"} <= set(table)
+    name = next(iter(found[0].arrays()))
+    assert found.arrays(name)[0].values.size
+    assert cli.answer(["export", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("experiment,seed,")
+    assert cli.answer(["export", str(tmp_path), "--format", "npz", "--out", str(tmp_path / "a.npz")]) == 0
+    assert any(key.endswith(name) for key in np.load(tmp_path / "a.npz"))
+    with pytest.raises(hf.Refusal, match="which has none"):
+        hf.records(tmp_path / "nothing")
