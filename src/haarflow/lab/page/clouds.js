@@ -91,7 +91,7 @@ export class Pane {
 
   begin() {
     const gl = this.handlers.plain ?? software() ? null : this.points.getContext("webgl2", { alpha: true, antialias: false, depth: false });
-    if (!gl) { this.flat = this.points.getContext("2d"); return null; }
+    if (!gl) { this.flat = this.points.getContext("2d", { willReadFrequently: true }); return null; }
     const program = gl.createProgram();
     for (const [kind, text] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]]) {
       const shader = gl.createShader(kind);

@@ -54,7 +54,10 @@ function drawFrame({ header, body }) {
   if (names !== [...panes.keys()].join()) layout(lanes);
   camera.see(header.reach);
   for (const lane of lanes) panes.get(lane.name).show(lane, header.reach);
-  for (const lane of lanes) panes.get(lane.name).title.textContent = title(lane, header);
+  for (const lane of lanes) {
+    const place = panes.get(lane.name).title, text = title(lane, header);
+    if (place.textContent !== text) place.textContent = text;
+  }
   curves.add(header.rows, header.first);
   ({ step: shown, head } = header);
   curves.shown = shown;
