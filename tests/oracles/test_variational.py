@@ -40,7 +40,7 @@ def test_conjugates_are_suprema_and_slopes_their_derivatives(name, alpha):
 @pytest.mark.parametrize("within", [Lipschitz(1.0), Lipschitz(4.0), KernelBall(width=1.0, radius=3.0)], ids=repr)
 @pytest.mark.parametrize(("name", "alpha"), NAMES)
 def test_invariant_discriminators_see_the_symmetrised_samples(within, name, alpha):
-    """Seen failing without the mass that stays: JS then exceeds log 2."""
+    """Seen failing with the plain distances in the place of those under the group."""
     found = f_divergence(MU, NU, f=name, alpha=alpha, within=within, under=TURNS)
     plain = f_divergence(symmetrise(MU, TURNS), symmetrise(NU, TURNS), f=name, alpha=alpha, within=within)
     assert abs(found.value - plain.value) < 1e-8
