@@ -55,7 +55,7 @@ ENTRIES = [
     Entry(
         "SymmetrySearch", f"str(hf.practice.search_symmetry({_ROWS}, {_ROWS}[:, 0], key=0, copies=19, ties=False))", {}
     ),
-    Entry("records", "hf.records({*})", {"folder": one_of('"/nowhere"', "3.0", '""', '"/dev/null"')}),
+    Entry("records", "len(hf.records({*}))", {"folder": one_of("finished", '"/nowhere"', "3.0", '"/dev/null"')}),
     Entry("SymmetryCheck", f"str({_FOUND})", {}),
     Entry("SubgroupLattice", f"str({_FOUND}.lattice)", {}),
     Entry(
