@@ -38,7 +38,7 @@ ENTRIES = [
         "search_symmetry",
         "hf.practice.search_symmetry({*}, ties=False).smallest",
         {
-            "x": array(_ROWS, lead=True),
+            "x": array(_ROWS, width=False, lead=True),
             "y": array(f"np.sum({_ROWS} ** 2, axis=1)", width=False, lead=True).also("np.ones(48)", "['a'] * 48"),
             "key": key(),
             "tolerance": number("0.015625", above=0, below=1),
