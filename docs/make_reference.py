@@ -29,6 +29,7 @@ ROOMS = {
     "dynamics": "Fields, schemes, flow",
     "lab": "Watching a flow",
     "practice": "Practice",
+    "runs": "Records",
     "errors": "Complaints",
 }
 TEMPERED = {"fokker_planck", "free_energy", "gibbs", "quantile_energy", "quantile_step"}  # or an internal energy

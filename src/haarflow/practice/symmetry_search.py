@@ -32,6 +32,7 @@ from haarflow.practice.landmarks import scaled
 from haarflow.practice.pairs import Pairs, paired
 from haarflow.practice.score_tests import cost, cross_fitted, deal, score_test
 from haarflow.practice.symmetry_check import features, fitted
+from haarflow.values import numbers
 
 WEIGHTS = 64
 """The most weights among which ties are searched; with more, the library alone is asked."""
@@ -203,7 +204,7 @@ def search_symmetry(
 
 
 def _still(x: Any) -> Rep:
-    shape = np.shape(x)
+    shape = numbers("search_symmetry's x", x, numpy=True).shape
     d = int(np.prod(shape[1:])) if len(shape) > 1 else 1
     return trivial_rep(Trivial(1), max(d, 1))
 

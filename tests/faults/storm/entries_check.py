@@ -38,7 +38,7 @@ ENTRIES = [
         "search_symmetry",
         "hf.practice.search_symmetry({*}, ties=False).smallest",
         {
-            "x": array(_ROWS, lead=True),
+            "x": array(_ROWS, width=False, lead=True),
             "y": array(f"np.sum({_ROWS} ** 2, axis=1)", width=False, lead=True).also("np.ones(48)", "['a'] * 48"),
             "key": key(),
             "tolerance": number("0.015625", above=0, below=1),
@@ -55,7 +55,7 @@ ENTRIES = [
     Entry(
         "SymmetrySearch", f"str(hf.practice.search_symmetry({_ROWS}, {_ROWS}[:, 0], key=0, copies=19, ties=False))", {}
     ),
-    Entry("records", "hf.records({*})", {"folder": one_of('"/nowhere"', "3.0", '""', '"/dev/null"')}),
+    Entry("records", "len(hf.records({*}))", {"folder": one_of("finished", '"/nowhere"', "3.0", '"/dev/null"')}),
     Entry("SymmetryCheck", f"str({_FOUND})", {}),
     Entry("SubgroupLattice", f"str({_FOUND}.lattice)", {}),
     Entry(

@@ -92,6 +92,8 @@ SMALL: dict[str, str] = {
     "recorded_path": "hf.flow(game, hf.Euler(), players, key=key, dt=0.25, steps=2, every=1, "
     "probes={'laws': hf.games.snapshot})",
     "saved": "hf.Fitted(unit, wide).save(folder / 'f.npz') or wide.save(folder / 'c.npz') or folder",
+    "finished": "__import__('haarflow.runs.ledger', fromlist=['x']).write_record("
+    "folder, dict(experiment='toy', seed=0, config={}, numbers={}, verdicts={}, axes={}, fits={}), {}, {}).path",
     # members of a user's own, whose one method is given
     "OwnField": "class OwnField(hf.extend.Field):\n    at: object\n"
     "    def __call__(self, key, cloud): return self.at(cloud)\n"
