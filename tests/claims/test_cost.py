@@ -48,7 +48,7 @@ def test_absurd_whole_numbers_are_refused_with_what_they_would_cost(name, number
             scheduler.job(experiment, 0, tmp_path, force=True)
         assert time.monotonic() - begin < 1
         asked += 1
-    assert asked
+    assert asked or not list(whole_numbers(kind))
     assert not list(tmp_path.iterdir())
 
 

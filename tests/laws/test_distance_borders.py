@@ -1,7 +1,8 @@
 """Every public distance at its borders: sizes from 1e-100 to 1e100, places far away, doubled and massless atoms.
 
-The members are found by their signatures: whatever is public and takes a cloud `mu` meets these laws. One that does
-not scale like a length says so in DEGREES.
+The members are found by their signatures: whatever is among the distances and takes a cloud `mu` and no group meets
+these laws. One that does not scale like a length says so in DEGREES. Distances under a group are in
+tests/oracles/test_quotients.py.
 """
 
 import functools
@@ -24,8 +25,15 @@ SIZES = [1e-100, 1e-12, 1e-8, 1e-3, 1e4, 1e12, 1e100]
 
 
 def distances() -> dict:
-    """The public functions that take a cloud called mu."""
-    return {each.__name__: each for each in public().values() if inspect.isfunction(each) and "mu" in _names(each)}
+    """The distances that take a cloud called mu, and no group by necessity."""
+    functions = [each for address, each in public().items() if address.startswith("distances.")]
+    functions = [each for each in functions if inspect.isfunction(each) and "mu" in _names(each)]
+    return {each.__name__: each for each in functions if not _needs(each, "under")}
+
+
+def _needs(function, name: str) -> bool:
+    found = inspect.signature(function).parameters.get(name)
+    return found is not None and found.default is found.empty
 
 
 def _names(function) -> list[str]:

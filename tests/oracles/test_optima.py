@@ -173,7 +173,14 @@ def test_a_quadratic_form_is_the_functional_of_the_weights(functional):
     atoms = np.random.default_rng(0).normal(size=(5, 4))
     form = asked(functional, atoms)
     if form is None:
-        assert type(functional).__name__ in ("QuadraticEnergy", "Pairwise", "QuadraticRisk", "Risk", "SetPenalty")
+        assert type(functional).__name__ in (
+            "QuadraticEnergy",
+            "Pairwise",
+            "QuadraticRisk",
+            "Risk",
+            "SetPenalty",
+            "LogExponential",
+        )
         return
     shares = np.random.default_rng(1).dirichlet(np.ones(5), size=4)
     gaps = [float(functional(Cloud(atoms, share))) - form.value(share) for share in shares]

@@ -181,7 +181,7 @@ def test_force_is_explained_where_it_is_taken(command, capsys):
     ("words", "found"),
     [
         ("haarflow s", {"settings", "sweep", "show"}),
-        ("haarflow run co", {"coin-mean"}),
+        ("haarflow run coi", {"coin-mean"}),
         ("haarflow settings bro", {"broken"}),
     ],
 )

@@ -180,7 +180,7 @@ SENTENCES = [
     (lambda: house.Risk(house.Penalty(1), SAMPLE), "A Risk's network is .*; got a Penalty"),
     (lambda: house.Risk(Dense, SAMPLE), "A Risk's network is .*; got the class Dense itself"),
     (lambda: house.average(UNIT, SHIFT, SHIFT), "needs representations of those sizes; got on_x of size 3"),
-    (lambda: house.symmetrise(3, SWAP, SWAP), "symmetrise's function is a function; got 3"),
+    (lambda: house.symmetrise(3, SWAP, SWAP), "symmetrise's function is a function or a Cloud"),
     (
         lambda: house.asymmetry(UNIT, CLOUD, np.ones((3, 4)), SWAP, SWAP),
         r"takes inputs of shape \(b, 2\); got \(3, 4\)",

@@ -257,7 +257,7 @@ def test_every_experiment_of_the_library_keeps_the_laws():
         (None, "Members are defined in a Python file; {} is nothing. Write the path of a file.py."),
         ("1 +", "A file of members is a Python file; {} cannot be imported (SyntaxError"),
         ("import nowhere_at_all", "A file of members is a Python file; {} cannot be imported (ModuleNotFoundError"),
-        ("x = 1", "A file of members defines a class of one of the kinds Data, Domain, "),
+        ("x = 1", "A file of members defines a class of one of the kinds Data, Discriminator, Domain, "),
     ],
 )
 def test_a_file_that_cannot_be_checked_is_answered_in_a_sentence(text, sentence, tmp_path, capsys):

@@ -57,7 +57,7 @@ class Collapse(Experiment):
 
     def design(self):
         yield self.seen, over(modes=MODES) * blocks("run", self.runs, size=25)
-        yield self.identity, once()
+        yield self.equality, once()
         yield self.witnesses, once()
 
     @property
@@ -80,7 +80,7 @@ class Collapse(Experiment):
         labels = {"way": ("all", "invariant"), "divergence": DIVERGENCES}
         return {"found": named(found, "way", "divergence", "run", **labels)}
 
-    def identity(self, key):
+    def equality(self, key):
         """The divergence with invariant discriminators against that of the symmetrised samples."""
         draw, symmetry = generator(stream(key, "identity")), symmetry_of(TURNS, 2)
         made, data = (sample(draw, size, count, self.deviation) for size, count in ((12, 1), (15, 4)))

@@ -55,8 +55,10 @@ class SymmetryTest(Experiment):
     tests of a law and by the score test of the function, also where the law of the inputs is far from invariant; and
     the interval of what building it in costs covers the cost at so many rows.
 
-    Quarter turns of the plane, x normal, y = cos 2|x| + b x_1 + 0.3 noise; a class is the sign of y. Source: the exact
-    test is that of arXiv 2307.15834 and 2412.14391; reference rates are of 40 repetitions at 150 rows.
+    Source: the exact test is that of arXiv 2307.15834 and arXiv 2412.14391.
+
+    Quarter turns of the plane, x normal, y = cos 2|x| + b x_1 + 0.3 noise; a class is the sign of y. Reference rates
+    are of 40 repetitions at 150 rows.
     """
 
     seconds: ClassVar[float] = 200.0
