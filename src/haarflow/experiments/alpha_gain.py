@@ -35,7 +35,8 @@ class AlphaGain(Experiment):
     for each doubling.
 
     Source: Sample complexity of probability divergences under group symmetry (arXiv 2302.01915), its example of eight
-    Gaussians; (f, Γ)-divergences: interpolating between f-divergences and integral probability metrics (arXiv 2011.05953).
+    Gaussians; (f, Γ)-divergences: interpolating between f-divergences and integral probability metrics (arXiv
+    2011.05953).
 
     The law is eight Gaussians on the unit circle; the estimator is told rotations by 45° or some of them. Each value
     comes with a witness that attains it and a proved gap. It is never more than L times W1 under the same group.

@@ -26,8 +26,8 @@ from haarflow.measures.clouds import uniform
 from haarflow.measures.samples import generator
 from haarflow.models.units import Dense
 from haarflow.practice.answers import Answer
-from haarflow.practice.group_library import Candidate, library, tied
 from haarflow.practice.discover import Discovery, discover
+from haarflow.practice.group_library import Candidate, library, tied
 from haarflow.practice.landmarks import scaled
 from haarflow.practice.pairs import Pairs, paired
 from haarflow.practice.score_tests import cost, cross_fitted, deal, score_test
