@@ -59,8 +59,9 @@ class MmdGain(Experiment):
 
     Points are uniform on the unit disk, rotations by 2π/|Σ| act, and k = exp(−|x − y|²/2s²). Both samples are of one
     law, so that all of the distance is error: E MMD² = (2/n)(a + (1 − a)/|Σ| − E k(x, x')), with a the mean over g ≠ e
-    of E k(g x, x). Were the means normal, the bound of four standard errors would raise a false alarm in one of 300 runs of
-    all cells; MMD² of the widest kernel is skewed (skewness 3), and with 200 pairs its means err to the left more often.
+    of E k(g x, x). Were the means normal, the bound of four standard errors would raise a false alarm in one of 300
+    runs of all cells; MMD² of the widest kernel is skewed (skewness 3), and with 200 pairs its means err to the left
+    more often.
     """
 
     seconds = 100.0
