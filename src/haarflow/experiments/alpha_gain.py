@@ -42,7 +42,7 @@ class AlphaGain(Experiment):
     comes with a witness that attains it and a proved gap. It is never more than L times W1 under the same group.
     """
 
-    seconds = 90.0
+    seconds = 12.0
     faults = {
         "no group": "the program is that of the space, not of the quotient",
         "half constant": "invariant discriminators have half the Lipschitz constant",

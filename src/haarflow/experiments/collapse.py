@@ -37,7 +37,7 @@ class Collapse(Experiment):
     """
 
     tour_included = True
-    seconds = 45.0
+    seconds = 20.0
     faults = {
         "plain discriminators": "the invariant divergence is taken without the group",
         "half group": "the invariant divergence knows half turns alone",

@@ -68,7 +68,7 @@ class W1Gain(Experiment):
     """
 
     tour_included = True
-    seconds = 60.0
+    seconds = 50.0
     faults = {
         "no group": "costs are those of the space, not of the quotient",
         "lost element": "the last element of every group is left out of the quotient cost",

@@ -152,6 +152,7 @@ class KernelBall(Ball):
         if self.kernel is not None:
             return lambda z, w: _matrix(self.kernel, z, w)
         width = self.width or kernel_width(given, symmetry)
+        width = min(max(width, 1e-150), 1e150)  # whose squares are numbers
         return lambda z, w: np.exp(-transport.squared_gaps(z, w) / (2 * width**2))
 
 

@@ -108,6 +108,8 @@ def _best_shift(given: Pair, witness: Values, generator: Generator) -> float:
     if finite and off(top) <= 0:
         return top
     high = top if finite else next((top + step for step in steps if off(top + step) > 0), top + steps[-1])
+    if not off(low) < 0 < off(high):
+        return low  # the gap will tell
     return float(root_scalar(off, bracket=(low, high), method="brentq", xtol=1e-14, rtol=1e-14).root)
 
 

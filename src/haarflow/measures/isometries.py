@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float
 
 from haarflow.algebra.acting import Action
 from haarflow.algebra.reps import Rep
@@ -147,12 +146,14 @@ def refuse_unless_isometric(symmetry: Symmetry, points: Rows, *, trusted: bool) 
                 )
             )
     if isinstance(symmetry, Isometries):
-        _refuse_unless_group(symmetry, images, some, slack)
+        _refuse_unless_group(symmetry, some, slack)
 
 
-def _refuse_unless_group(symmetry: Isometries, images: Float[np.ndarray, "g k p"], some: Rows, slack: float) -> None:
+def _refuse_unless_group(symmetry: Isometries, some: Rows, slack: float) -> None:
     """Refuse maps whose compositions lead out of the orbit of a point, or that lack the identity."""
-    orbit, start = images[:, 0], some[:1]
+    shares = np.random.default_rng(20240531).random(len(some))
+    start = (shares @ some / shares.sum())[None]  # in general position among the points
+    orbit = np.concatenate(list(symmetry.images(start)))
     again = np.concatenate([orbit, *symmetry.images(orbit)])
     worst = max(symmetry.plain(start, orbit).min(), symmetry.plain(again, orbit).min(axis=1).max())
     if worst > max(slack, 1e-9):

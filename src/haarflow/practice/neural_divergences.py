@@ -101,7 +101,7 @@ def neural_divergence(
     unit: Unit = Perceptron(x.shape[1] + 1, 1, "softplus")
     gamma = _discriminator(unit, member, under)
     start = draw.normal(size=(neurons, unit.dim))
-    slope = None if lipschitz is None else (float(lipschitz) * size, float(penalty))
+    slope = None if lipschitz is None else (min(float(lipschitz) * size, 1e100), float(penalty))
     (first, second), (held_x, held_y) = zip(*halves, strict=True)
     particles, curve = _trained(gamma, member, start, (first, second), slope, steps, rate)
     value, error = _attained(gamma, member, particles, held_x, held_y)
@@ -162,8 +162,8 @@ def _trained(gamma, member, start, halves, slope, steps: int, rate: float):
     curve = np.asarray(curve, float)
     if not np.isfinite(curve).all():
         raise Refusal(
-            f"A neural discriminator is trained to a finite value; step {int(np.argmin(np.isfinite(curve)))} left the "
-            "numbers. Write a smaller `rate`, or f='js', which is bounded."
+            f"A neural discriminator is trained to a finite value; got none from step "
+            f"{int(np.argmin(np.isfinite(curve)))} on. Write a smaller `rate`, or f='js', which is bounded."
         )
     return particles, curve
 

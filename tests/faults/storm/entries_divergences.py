@@ -14,6 +14,7 @@ _LISTED = one_of(
     "hf.distances.Isometries([lambda x: x, lambda x: x + 1])",
     "hf.distances.Isometries([lambda x: x, lambda x: x[:1]])",
     "hf.distances.Isometries([lambda x: x, lambda x: 'three'])",
+    optional=True,
 )
 _WITHIN = thing("hf.divergences.Lipschitz(0.5)", "hf.divergences.Lipschitz", "swap")
 _IF_WITHIN = thing("hf.divergences.Lipschitz(0.5)", "hf.divergences.Lipschitz", "swap", optional=True)
