@@ -73,7 +73,7 @@ _DECIDE = {
 }
 
 ENTRIES = [
-    Entry("Symmetrised", _FIT.format("Symmetrised"), _SYMMETRISED),
+    Entry("Symmetrised", "hf.estimators.Symmetrised({estimator}, {*}).fit(xs, labels).predict(xs)", _SYMMETRISED),
     Entry("InvariantKernelRidge", _FIT.format("InvariantKernelRidge"), _KERNEL),
     Entry("InvariantKernelClassifier", _TELL.format("InvariantKernelClassifier"), _KERNEL),
     Entry("MeanFieldRegressor", _FIT.format("MeanFieldRegressor"), _FIELD),
