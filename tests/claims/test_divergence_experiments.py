@@ -12,6 +12,7 @@ from haarflow.experiments.w1_gain import W1Gain
 KEY = jax.random.key(2)
 
 
+@pytest.mark.slow
 def test_w1_gain_holds_and_sees_what_is_planted(rehearse):
     rehearsal = rehearse(W1Gain, KEY, runs=60, sizes=(10, 40), draws=1)
     exact = [claim for claim in rehearsal.lost() if "1e-09" in claim]

@@ -197,6 +197,7 @@ def test_chi_squared_falls_to_its_reference_and_dissipates_as_it_should():
     np.testing.assert_allclose(gibbs(STILL, grid, internal=energy).cloud.weights, goal.weights, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_an_own_energy_that_is_the_entropy_is_the_entropy():
     own, law = ConvexEnergy(xlogx, strength=0.3), LINE.normal(0.4, 0.5)
     options = {"dt": 0.1, "steps": 5}

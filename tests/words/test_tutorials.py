@@ -13,7 +13,7 @@ SAID = {
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", sorted(SAID))
+@pytest.mark.parametrize("name", ["first_hour", pytest.param("flip_or_not", marks=pytest.mark.slow)])
 def test_a_tutorial_runs(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     code = (TUTORIALS / f"{name}.py").read_text(encoding="utf-8")
