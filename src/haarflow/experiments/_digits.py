@@ -3,7 +3,7 @@ features."""
 
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -69,7 +69,7 @@ def _read(folder: str) -> tuple[np.ndarray, np.ndarray]:
     if not folder:
         from sklearn.datasets import load_digits
 
-        found = load_digits()
+        found: Any = load_digits()
         return found.images / 16.0, found.target
     paths = sorted(Path(folder).glob("train-images*idx3*")) or sorted(Path(folder).glob("*images*idx3*"))
     if not paths:
@@ -91,7 +91,8 @@ def resized(images: Float[np.ndarray, "n s s"], pixels: int) -> Float[np.ndarray
         return images
     blur = max(0.0, 1 / scale - 1) / 2
     smooth = gaussian_filter(images, (0, blur, blur)) if blur else images
-    return np.clip(zoom(smooth, (1, scale, scale), order=1, mode="nearest", grid_mode=True), 0, 1)
+    made: Any = zoom(smooth, (1, scale, scale), order=1, mode="nearest", grid_mode=True)
+    return np.clip(made, 0, 1)
 
 
 def turned_at_random(draw: np.random.Generator, images: np.ndarray, angles: str) -> np.ndarray:

@@ -46,7 +46,7 @@ class GanDigits(Experiment):
     angles: Literal["quarter", "any"] = "quarter"  # by which every image is turned
     pixels: Count = 8  # of a side
     shares: Annotated[tuple[Share, ...], Field(min_length=1)] = (0.1, 0.5)  # of the images that are trained on
-    rows: Annotated[tuple[Rows, ...], Field(min_length=2)] = ROWS
+    rows: Annotated[tuple[Rows, ...], Field(min_length=2)] = ROWS  # pyright: ignore[reportInvalidTypeForm]
     steps: Count = 600  # of the generator
     runs: Count = 2  # starts
     width: Count = 16  # channels at the finest size, twice as many at the next
@@ -126,7 +126,9 @@ class GanDigits(Experiment):
             "memorisation ratio, {share}, {row}": data.memory.median("run"),
         }
         mean = {row: float(np.log(data.distance.sel(row=row).values).mean()) for row in self.rows}
-        ranks = {f"place of the row {row}": 1 + sorted(self.rows, key=mean.get).index(row) for row in self.rows}
+        ranks = {
+            f"place of the row {row}": 1 + sorted(self.rows, key=lambda row: mean[row]).index(row) for row in self.rows
+        }
         return found | ranks | {"floor of the feature distance": data.floor_distance.mean()}
 
     @panel(

@@ -125,8 +125,8 @@ class SymmetryTest(Experiment):
             table, y = _features(draw, x, y)
             where = deal(n, 5, draw)
             designs = table.averaged, table.free[:, None]
-            fits = [cross_fitted(design, y[:, None], where, seen=self._seen)[:, 0] for design in designs]
-            found.append(cost(*fits, y, where, draw))
+            built, free = [cross_fitted(design, y[:, None], where, seen=self._seen)[:, 0] for design in designs]
+            found.append(cost(built, free, y, where, draw))
         return {
             "cost": named([one.estimate for one in found], "run"),
             "error": named([one.error for one in found], "run"),
