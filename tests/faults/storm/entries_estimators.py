@@ -83,7 +83,8 @@ ENTRIES = [
     Entry("decide", "hf.decide({*}).losses", _DECIDE),
     Entry(
         "Decision",
-        "str(hf.decide(" + _ROWS + ", " + _MANY + ", swap, folds=2, repeats=1, curve=False)).partition(' ')[0]",
+        f"str(hf.decide({_ROWS}, {_MANY}, swap, estimator=hf.estimators.InvariantKernelRidge(), folds=2, repeats=1, "
+        "curve=False)).partition(' ')[0]",
         {},
     ),
 ]
