@@ -5,18 +5,20 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
 
 import haarflow as hf
 from haarflow.estimators import (
     InvariantKernelClassifier,
     InvariantKernelRidge,
+    MaxMarginClassifier,
     MeanFieldClassifier,
     MeanFieldRegressor,
     SetClassifier,
@@ -82,15 +84,88 @@ def test_scikit_learns_checks_pass_for_all(name):
             continue
 
 
-def gap(estimator, on_x, on_y, x):
+UNSEPARABLE = (  # checks whose rows have labels that no direction separates, most of them dealt at random
+    "check_classifier_data_not_an_array",
+    "check_classifiers_train",
+    "check_dict_unchanged",
+    "check_dont_overwrite_parameters",
+    "check_dtype_object",
+    "check_estimators_dtypes",
+    "check_estimators_fit_returns_self",
+    "check_estimators_nan_inf",
+    "check_estimators_overwrite_params",
+    "check_estimators_pickle",
+    "check_f_contiguous_array_estimator",
+    "check_fit2d_1feature",
+    "check_fit2d_predict1d",
+    "check_fit_check_is_fitted",
+    "check_fit_idempotent",
+    "check_fit_score_takes_y",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_n_features_in",
+    "check_n_features_in_after_fitting",
+    "check_pipeline_consistency",
+    "check_readonly_memmap_input",
+    "check_supervised_y_2d",
+)
+PIPELINES = {  # checks that no pipeline passes, or none that begins with features which take sparse tables
+    "check_dont_overwrite_parameters": "a pipeline fits its steps in place",
+    "check_estimators_overwrite_params": "a pipeline fits its steps in place",
+    "check_estimator_sparse_array": "Nystroem takes sparse tables, and gives dense ones",
+    "check_estimator_sparse_matrix": "Nystroem takes sparse tables, and gives dense ones",
+    "check_estimator_sparse_tag": "Nystroem takes sparse tables, and gives dense ones",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_margin_fails_scikit_learns_checks_only_where_no_direction_separates():
+    """A hard margin refuses rows that no direction separates: these checks cannot pass, and fail by that alone."""
+    reasons = dict.fromkeys(UNSEPARABLE, "no direction separates the rows of this check")
+    found = check_estimator(MaxMarginClassifier(), expected_failed_checks=reasons, on_skip=None)
+    failed = [one for one in found if one["status"] == "xfail"]
+    assert {one["check_name"] for one in failed} == set(UNSEPARABLE)
+    assert all("No direction separates" in str(one["exception"]) for one in failed)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_margin_passes_scikit_learns_checks_behind_features_that_separate():
+    """Features of a narrow kernel separate rows with whatever labels: the same checks, none left out for its rows."""
+    made = make_pipeline(Nystroem(gamma=10.0, n_components=300, random_state=0), MaxMarginClassifier())
+    found = check_estimator(made, expected_failed_checks=PIPELINES, on_skip=None)
+    passed = {one["check_name"] for one in found if one["status"] == "passed"}
+    assert set(UNSEPARABLE) - set(PIPELINES) <= passed
+    margin = MaxMarginClassifier(FLIPS)  # and the two that pipelines fail, of the margin itself
+    before = dict(vars(margin))
+    margin.fit(X, X.sum(axis=1) > 0)
+    assert before == {name: value for name, value in vars(margin).items() if not name.endswith("_")}
+
+
+def test_the_margin_is_the_largest_that_a_group_allows():
+    labels = np.array(["minus", "plus"])[(X.sum(axis=1) > 0).astype(int)]
+    for group, under in ((None, None), (FLIPS, FLIPS), ("flips of 3x4 images", FLIPS)):
+        made, answer = MaxMarginClassifier(group).fit(X, labels), hf.max_margin(X, labels, under=under)
+        np.testing.assert_array_equal(made.direction_, answer.direction)
+        assert (made.predict(X) == labels).all()
+        assert made.margin_ == answer.margin == pytest.approx(made.bound_)
+    assert gap(made, FLIPS, hf.trivial_rep(FLIPS.group), X, lambda m, x: m.decision_function(x)[:, None]) < 1e-12
+    free = MaxMarginClassifier().fit(X, labels)
+    assert gap(free, FLIPS, hf.trivial_rep(FLIPS.group), X, lambda m, x: m.decision_function(x)[:, None]) > 0.1
+    assert free.margin_ > made.margin_
+
+
+def gap(estimator, on_x, on_y, x, values=None):
     """How far a fitted estimator is from equivariant over the whole group."""
+    values = numbers_of if values is None else values
     plain = np.asarray(values(estimator, x))
     moved = np.stack([values(estimator, rows) for rows in on_x.action().apply(x)])
     wanted = np.asarray(on_y.action().apply(plain))
     return np.abs(moved - wanted).max()
 
 
-def values(estimator, x):
+def numbers_of(estimator, x):
     found = estimator.predict_proba(x) if hasattr(estimator, "predict_proba") else estimator.predict(x)
     return np.asarray(found, float).reshape(len(x), -1)
 
@@ -99,7 +174,7 @@ def values(estimator, x):
 def test_symmetrised_predictions_are_invariant_and_plain_ones_are_not(how):
     for inside, y in ((DecisionTreeRegressor(random_state=0), Y), (DecisionTreeClassifier(random_state=0), LABELS)):
         made = Symmetrised(inside, FLIPS, how).fit(X, y)
-        on_y = hf.trivial_rep(FLIPS.group, values(made, X).shape[1])
+        on_y = hf.trivial_rep(FLIPS.group, numbers_of(made, X).shape[1])
         assert gap(made, FLIPS, on_y, X) < 1e-12
         assert gap(clone(inside).fit(X, y), FLIPS, on_y, X) > 0.1
 
@@ -207,6 +282,7 @@ def test_what_is_saved_comes_back_to_the_bit(tmp_path):
             (Symmetrised(RandomForestClassifier(n_estimators=3, random_state=0), FLIPS), LABELS),
             (Symmetrised(make_pipeline(StandardScaler(), Ridge()), hf.Signs, "canonicalise"), Y),
             (InvariantKernelClassifier(FLIPS), LABELS),
+            (MaxMarginClassifier("flips of 3x4 images"), X.sum(axis=1) > 0),
             (MeanFieldRegressor(FLIPS, "average", **SMALL), Y),
             (MeanFieldClassifier(hf.Cyclic, unit="bump", **SMALL), LABELS),
         ]
@@ -218,7 +294,7 @@ def test_what_is_saved_comes_back_to_the_bit(tmp_path):
     with pytest.raises(
         hf.Refusal, match="Symmetrised.load reads what Symmetrised.save wrote; got a MeanFieldClassifier"
     ):
-        Symmetrised.load(tmp_path / "4.npz")
+        Symmetrised.load(tmp_path / "5.npz")
 
 
 def values_or_words(made):
@@ -257,6 +333,10 @@ def test_they_are_at_home_among_those_of_scikit_learn():
         (lambda: MeanFieldRegressor(validation=1.5).fit(X, Y), "validation is a number >= 0 and below 1; got 1.5"),
         (lambda: SetRegressor(columns=5).fit(X, Y), "got 12 columns, which 5 does not divide"),
         (lambda: InvariantKernelRidge((TURNS, TURNS)).fit(PLANE, Y), "on as many numbers as there are outputs"),
+        (lambda: MaxMarginClassifier().fit(PLANE, LABELS), "No direction separates the 40 rows in R^2: a mean of 3"),
+        (lambda: MaxMarginClassifier().fit(X, np.arange(40) % 3), "Only binary classification is supported"),
+        (lambda: MaxMarginClassifier().fit(X, ["a"] * 40), "tells two classes apart; got one class, 'a'"),
+        (lambda: MaxMarginClassifier(TURNS).fit(X, LABELS), "got 12 columns and a group that acts on 2"),
         (lambda: InvariantKernelRidge(ridge=-1).fit(PLANE, Y), "ridge is a number above 0; got -1"),
         (
             lambda: Symmetrised(Ridge(), hf.natural_rep(hf.SpecialOrthogonal(12)), "canonicalise").fit(X, Y),

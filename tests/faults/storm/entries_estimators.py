@@ -76,6 +76,11 @@ ENTRIES = [
     Entry("Symmetrised", "hf.estimators.Symmetrised({estimator}, {*}).fit(xs, labels).predict(xs)", _SYMMETRISED),
     Entry("InvariantKernelRidge", _FIT.format("InvariantKernelRidge"), _KERNEL),
     Entry("InvariantKernelClassifier", _TELL.format("InvariantKernelClassifier"), _KERNEL),
+    Entry(
+        "MaxMarginClassifier",
+        "hf.estimators.MaxMarginClassifier({*}).fit(xs, np.array([0, 1, 1])).predict(xs)",
+        {"group": one_of("None", "3.0", "'spin of 2 columns'", "hf.natural_rep(hf.Cyclic(3))", "[swap]")},
+    ),
     Entry("MeanFieldRegressor", _FIT.format("MeanFieldRegressor"), _FIELD),
     Entry("MeanFieldClassifier", _TELL.format("MeanFieldClassifier"), _FIELD),
     Entry("SetRegressor", _FIT.format("SetRegressor"), _SETS),
