@@ -58,7 +58,7 @@ def test_a_symmetry_that_holds_is_used_and_one_that_does_not_is_left_alone():
     assert held.recommended in ("average at prediction", "augment and average", "build in", "augment")
     assert "plain" not in held.eligible
     assert held.interval(held.recommended, "plain").high < 0
-    assert held.costs["asymmetry"][held.names.index("augment and average")] < 1e-20
+    assert held.costs["equivariance error"][held.names.index("augment and average")] < 1e-20
     broken = hf.decide(X, TILT, TURNS, **FAST)
     assert broken.recommended == "plain"
     assert str(broken).startswith("Stay plain for a KNeighborsRegressor on 160 rows under PlanarRotations(4):")

@@ -18,6 +18,11 @@ PLAIN, AUGMENT, AVERAGE, TRAINED, BOTH, BUILT = (
     "augment and average",
     "build in",
 )
+BY_COST = (PLAIN, BUILT, AVERAGE, AUGMENT, TRAINED, BOTH)
+"""From cheap to dear, by how many images of a row are learnt from and asked about: one and one (plain, and build in,
+which adds what finds a representative, or averages a kernel); one and all; all and one; all and all, of which a
+network that averages holds the rows once. It is an order of kinds, so that two runs agree whatever the clock says."""
+
 MODELS = ("forest", "linear", "kernel", "mean-field")
 
 

@@ -48,7 +48,8 @@ def decide(
 
     Candidates on one model class: plain; augment; average at prediction; average in training, or augment and average;
     build in. All are scored by repeated K-fold on the same splits, with intervals that are corrected for the overlap
-    of the folds. It recommends the cheapest candidate that the best does not exclude; it stays plain where nothing is
+    of the folds. It recommends the cheapest kind of candidate that the best does not exclude (build in, average at
+    prediction, augment, average in training or augment and average, in this order); it stays plain where nothing is
     better by more than the `tolerance`; and it says when the data cannot tell, and how many rows would.
     `group` is given as for `estimators.Symmetrised`. `estimator` is "forest", "linear", "kernel", "mean-field", the
     words "module:Class", or any regressor or classifier of scikit-learn. Losses are the share of wrong classes, or the
@@ -217,13 +218,13 @@ def _one(task: Task, known, splits, budget, store, name: str, fraction: float, j
     train = train[: max(2, round(fraction * share * len(train)))]
     if task.classes is not None and len(np.unique(task.y[train])) < 2:
         raise Refusal("Rows of one class alone.")
-    return measured(task, known[name], train, test, memory=j == 0 and fraction == 1.0)
+    return measured(task, known[name], train, test, audit=j == 0 and fraction == 1.0)
 
 
 def _share(task: Task, known, split, name: str) -> dict[str, float]:
     """What share of the rows a candidate may have to train as long as plain; the second fit of each, compiled."""
     seconds = [
-        [measured(task, known[one], *split, memory=False)["train"] for _ in range(2)][1] for one in (PLAIN, name)
+        [measured(task, known[one], *split, audit=False)["train"] for _ in range(2)][1] for one in (PLAIN, name)
     ]
     return {"share": float(np.clip(seconds[0] / max(seconds[1], 1e-9), 0.0, 1.0))}
 

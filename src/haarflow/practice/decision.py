@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from haarflow.doors import a
 from haarflow.practice.answers import Answer
-from haarflow.practice.candidates import AUGMENT, PLAIN
+from haarflow.practice.candidates import AUGMENT, BY_COST, PLAIN
 from haarflow.practice.resampling import Interval, corrected_interval, rows_to_separate
 
 THEORY = (
@@ -61,13 +61,8 @@ class Decision(Answer):
 
     @property
     def cheapest(self) -> str:
-        """Of the candidates that are not excluded, that which trains and predicts in the least time."""
-        return min(self.eligible, key=self.seconds)
-
-    def seconds(self, name: str) -> float:
-        """What a candidate takes to train and to predict once, in seconds."""
-        place = self.names.index(name)
-        return self.costs["train"][place] + self.costs["predict"][place]
+        """Of the candidates that are not excluded, the cheapest by its kind: the clock has no say in it."""
+        return min(self.eligible, key=BY_COST.index)
 
     @property
     def recommended(self) -> str | None:
@@ -116,8 +111,8 @@ class Decision(Answer):
             )
         gap = self.interval(self.recommended, PLAIN)
         return (
-            f"{self.recommended.capitalize()} {about}: it is the cheapest of those that the best does not exclude, and "
-            f"minus plain it is {gap} in {self.loss}."
+            f"{self.recommended.capitalize()} {about}: it is the cheapest kind of those that the best does not "
+            f"exclude, and minus plain it is {gap} in {self.loss}."
         )
 
     def table(self) -> dict[str, list]:
@@ -132,7 +127,7 @@ class Decision(Answer):
             "minus plain low": [one.low for one in gaps],
             "minus plain high": [one.high for one in gaps],
             "excluded": [name not in self.eligible for name in self.names],
-            "equivariance error": self.costs["asymmetry"],
+            "equivariance error": self.costs["equivariance error"],
             "seconds to train": self.costs["train"],
             "seconds to predict": self.costs["predict"],
             "memory MB": self.costs["memory"],

@@ -79,7 +79,7 @@ ENTRIES = [
     Entry(
         "MaxMarginClassifier",
         "hf.estimators.MaxMarginClassifier({*}).fit(xs, np.array([0, 1, 1])).predict(xs)",
-        {"group": one_of("None", "3.0", "'spin of 2 columns'", "hf.natural_rep(hf.Cyclic(3))", "[swap]")},
+        {"group": _GROUP},
     ),
     Entry("MeanFieldRegressor", _FIT.format("MeanFieldRegressor"), _FIELD),
     Entry("MeanFieldClassifier", _TELL.format("MeanFieldClassifier"), _FIELD),
