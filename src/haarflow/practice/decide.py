@@ -223,9 +223,7 @@ def _one(task: Task, known, splits, budget, store, name: str, fraction: float, j
 
 def _share(task: Task, known, split, name: str) -> dict[str, float]:
     """What share of the rows a candidate may have to train as long as plain; the second fit of each, compiled."""
-    seconds = [
-        [measured(task, known[one], *split, audit=False)["train"] for _ in range(2)][1] for one in (PLAIN, name)
-    ]
+    seconds = [[measured(task, known[one], *split, audit=False)["train"] for _ in range(2)][1] for one in (PLAIN, name)]
     return {"share": float(np.clip(seconds[0] / max(seconds[1], 1e-9), 0.0, 1.0))}
 
 
