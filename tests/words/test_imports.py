@@ -30,6 +30,7 @@ ESTIMATORS = {
     "estimator_kit.py",
     "flowing.py",
     "kernel_estimators.py",
+    "margin_estimators.py",
     "mean_field.py",
     "set_estimators.py",
     "symmetrised.py",
