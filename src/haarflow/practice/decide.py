@@ -238,7 +238,7 @@ def _digest(task: Task, group: Any, known: dict, *settings: Any) -> str:
     """What a kept run is known by: the rows, the candidates and the settings."""
     found = hashlib.sha256(np.ascontiguousarray(task.x).tobytes())
     found.update(task.y.astype(str).tobytes() if task.y.dtype.hasobject else np.ascontiguousarray(task.y).tobytes())
-    told = [str(task.acting.on_x), str(task.acting.on_y), repr(known), repr(settings)]
+    told = [str(task.acting.on_x), str(task.acting.on_y), repr(known), repr(settings), repr(FACTS)]
     found.update(json.dumps(told).encode())
     return found.hexdigest()[:16]
 
