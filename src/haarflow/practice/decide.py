@@ -22,6 +22,7 @@ from haarflow.values import said
 FRACTIONS = (0.125, 0.25, 0.5)  # of the training rows, on the learning curve
 CLASSES = 20  # whole numbers of at most so many values are classes, where nothing is said
 MOST = 10_000  # splits
+MOST_DRAWS = 100_000  # of elements, for each row
 FEWEST = 4  # rows on the learning curve
 
 
@@ -59,6 +60,12 @@ def decide(
 
         print(hf.decide(images, labels, hf.image_rep("flips", 8, 8), estimator="forest"))
     """
+    if group is None:
+        raise Refusal("decide compares ways to use a group; got None. Write a representation or words such as 'flips'.")
+    if seed >= 2**32:
+        raise Refusal(f"The seed of decide is below 2**32, as scikit-learn's are; got {seed}. Write a smaller one.")
+    if draws is not None and draws > MOST_DRAWS:
+        raise Refusal(f"decide augments by at most {MOST_DRAWS} draws a row; got {draws}. Write fewer.")
     if folds * repeats > MOST:
         raise Refusal(f"decide makes at most {MOST} splits; got {folds} folds × {repeats} repeats. Write fewer.")
     task = _task(x, y, group, labels, estimator, seed, folds)

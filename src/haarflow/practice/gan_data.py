@@ -36,7 +36,7 @@ class Side(eqx.Module):
 
     def inside(self, x: np.ndarray) -> Float[np.ndarray, "m d"]:
         """Rows, of images in [−1, 1]."""
-        rows = x.reshape(len(x), -1)
+        rows = x.reshape(len(x), self.on_x.dim)
         return rows if not self.images else 2 * (rows - self.low) / (self.high - self.low) - 1
 
     def outside(self, rows: Any) -> Float[np.ndarray, "*b m _"]:

@@ -54,34 +54,39 @@ class SetNetwork(Flowing):
         counted(f"{self._owner}'s hidden", self.hidden)
         flag(f"{self._owner}'s masses", self.masses)
 
+    @property
+    def _columns(self) -> int:
+        """Numbers for each point; 2.0 is 2."""
+        return int(self.columns)
+
     def _rows(self, X):
         """A table as it is; of a list of sets of different sizes, arrays (m, q), rows with masses."""
         if not (self.masses and isinstance(X, list | tuple) and len(X) and np.ndim(X[0]) == 2):
             return X
-        points = getattr(self, "n_features_in_", 0) // (self.columns + 1) if hasattr(self, "cloud_") else None
+        points = getattr(self, "n_features_in_", 0) // (self._columns + 1) if hasattr(self, "cloud_") else None
         return np.asarray(pack_sets(X, points=points))
 
     def _unit(self, d: int, c: int) -> SetNeuron:
-        width = self.columns + bool(self.masses)
+        width = self._columns + bool(self.masses)
         if d % width:
             mass = " and a mass" if self.masses else ""
             raise Refusal(
-                f"The rows of a {type(self).__name__} are points of {self.columns} columns{mass} behind each other; "
+                f"The rows of a {type(self).__name__} are points of {self._columns} columns{mass} behind each other; "
                 f"got {d} columns, which {width} does not divide. Write columns=q with q numbers for each point."
             )
-        return SetNeuron(d // width, self.columns, self.hidden, c, self.activation)
+        return SetNeuron(d // width, self._columns, self.hidden, c, self.activation)
 
     def _scaled(self, X) -> Float[np.ndarray, "b d"]:
         """Rows as the unit takes them, (mass, x) point after point, with coordinates scaled alike."""
-        points = X.reshape(len(X), -1, self.columns + bool(self.masses))
+        points = X.reshape(len(X), -1, self._columns + bool(self.masses))
         mass = points[:, :, :1] if self.masses else np.ones((*points.shape[:2], 1))
         where = (points[:, :, 1:] if self.masses else points) - self.centre_
         return np.concatenate([mass, np.where(mass > 0, where / self.scale_, 0.0)], axis=2).reshape(len(X), -1)
 
     def _fix_scaling(self, X) -> None:
-        points = X.reshape(-1, self.columns + bool(self.masses))
+        points = X.reshape(-1, self._columns + bool(self.masses))
         seen = points[points[:, 0] > 0][:, 1:] if self.masses else points
-        self.centre_ = seen.mean(axis=0) if len(seen) else np.zeros(self.columns)
+        self.centre_ = seen.mean(axis=0) if len(seen) else np.zeros(self._columns)
         spread = float(np.sqrt(np.mean((seen - self.centre_) ** 2))) if len(seen) else 0.0
         self.scale_ = spread if spread > 0 else 1.0
 

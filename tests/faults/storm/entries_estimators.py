@@ -57,7 +57,7 @@ _MANY = "np.arange(12.0) ** 2"
 _DECIDE = {
     "x": one_of(_ROWS, "xs", f"{_ROWS}[:5]", f"{_ROWS} * np.nan", "[['a', 'b']] * 12"),
     "y": one_of(_MANY, "labels", "np.ones(12)", "['a'] * 12", f"{_MANY} * np.nan"),
-    "group": rep("swap", shared=False),
+    "group": one_of("swap", "3.0", "object()", "'nonsense'", "hf.natural_rep(hf.Cyclic(3))"),
     "estimator": one_of("hf.estimators.InvariantKernelRidge()", "'tree'", "3.0", "'os:nothing'", "object"),
     "budget": choice("'equal-rows'"),
     "labels": choice("'numbers'"),

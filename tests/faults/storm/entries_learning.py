@@ -256,7 +256,7 @@ ENTRIES = [
     Entry(
         "symmetrise",
         "hf.symmetrise({*})",
-        {"function": array("atoms", rows=False), "on_x": rep("swap", shared=False, finite=True)},
+        {"function": array("atoms", rows=False, empty=FINE), "on_x": rep("swap", shared=False, finite=True)},
     ),
     Entry("symmetrise", "hf.symmetrise(jnp.sin, swap, swap, {*})(jnp.asarray(xs))", {"elements": _ELEMENTS}),
     Entry(
