@@ -102,6 +102,33 @@ def test_wide_classes_reach_the_divergence_of_common_atoms():
     assert np.isclose(f_divergence(mu, Cloud(atoms + 9, b), f="js").value, np.log(2))
 
 
+@pytest.mark.parametrize(("name", "limit"), [("js", np.log(2) / 2), ("reverse kl", 0.0)])
+def test_mass_stays_where_moving_it_costs_more(name, limit):
+    """Two points r apart, in closed form: γ is at its limit on the first, as much lower on the second as Γ allows.
+
+    Seen failing without the mass that stays, in the program of transport and in that of norms.
+    """
+    member, one, other = generator_of(name, 2.0), [[0.0]], [[9.0]]
+
+    def best(up, down):  # γ = c + up and c − down, with the best constant c
+        c = np.minimum(_level(member) + down, limit - up)
+        return c + up - member.conjugate(c - down)
+
+    for slope in (0.02, 0.2, 1.0):
+        found = f_divergence(one, other, f=name, within=Lipschitz(slope))
+        assert np.isclose(found.value, best(9 * slope, 0.0), rtol=1e-7)
+        assert found.gap < 1e-7
+    angle = np.linspace(0, np.pi / 2, 20_001)  # the kernel of points so far apart is zero: |γ|² = up² + down²
+    for radius in (0.1, 3.0):
+        found = f_divergence(one, other, f=name, within=KernelBall(width=1.0, radius=radius))
+        assert np.isclose(found.value, best(radius * np.cos(angle), radius * np.sin(angle)).max(), rtol=1e-6)
+
+
+def _level(member):
+    """Where the slope of f* is one."""
+    return {"JensenShannon": 0.0, "ReverseKullbackLeibler": -1.0}[type(member).__name__]
+
+
 def test_a_neural_discriminator_nears_the_divergence_of_two_gaussians():
     """JS(N(1,1), N(0,1)) by quadrature, told from held-out points within four standard errors of it."""
     from scipy.integrate import quad
