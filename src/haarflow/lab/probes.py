@@ -4,7 +4,7 @@ All of them are measured at once, by one compiled program for each scheme; `Meas
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -14,21 +14,41 @@ from jax.scipy.special import digamma, gammaln
 from jaxtyping import Array, Float
 
 import haarflow as hf
-from haarflow.learning.symmetry import rms
+from haarflow.learning.symmetry import actions, folded, rms
 
 FEW = 256  # particles that the costly measurements look at: the first ones, which are as good as any
 
 
-class Asymmetry(eqx.Module):
-    """`|f − Qf|`, root mean square over some inputs."""
+class Fitness(eqx.Module):
+    """Risk and asymmetry `|f − Qf|` (root mean square over the inputs), from one look at the images of all inputs.
+
+    `f` itself is what is seen at the image of the inputs under the identity, so it costs nothing more. The risk is
+    that of `f`, or of `Qf` for a scheme that averages.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ("asymmetry", "risk")
 
     unit: Any
-    averaged: Any
-    xs: Float[Array, "b d"] = eqx.field(converter=jnp.asarray)
+    images: Float[Array, "gb d"]
+    out: Any
+    still: int = eqx.field(static=True)
+    risk: hf.Risk
+    averages: bool = eqx.field(static=True)
 
-    def __call__(self, cloud: hf.Cloud) -> Float[Array, ""]:
-        """How far the network of a cloud is from equivariant."""
-        return rms(hf.network(self.unit, cloud, self.xs) - hf.network(self.averaged, cloud, self.xs))
+    def __init__(self, unit: Any, sample: hf.Sample, on_x: Any, on_y: Any, *, loss: str, averages: bool):
+        into, self.out = actions("The lab", on_x, on_y)
+        self.unit, self.averages, self.risk = unit, averages, hf.Risk(unit, sample, loss)
+        self.images = jnp.asarray(np.asarray(into.apply(np.asarray(sample.xs))).reshape(-1, on_x.dim))
+        moved = np.abs(np.asarray(into.apply(np.eye(on_x.dim))) - np.eye(on_x.dim)).max(axis=(1, 2))
+        self.still = int(moved.argmin())
+
+    def __call__(self, cloud: hf.Cloud) -> dict[str, Float[Array, ""]]:
+        """The two numbers of a cloud."""
+        seen = hf.network(self.unit, cloud, self.images)
+        labels = self.risk.data.ys.astype(seen.dtype)
+        plain, mean = seen.reshape(len(self.out), *labels.shape)[self.still], folded(self.out, seen)
+        losses = jax.vmap(self.risk.loss)(mean if self.averages else plain, labels)
+        return {"asymmetry": rms(plain - mean), "risk": jnp.mean(losses)}
 
 
 class FromFixedSpace(eqx.Module):
@@ -106,14 +126,23 @@ class Measures(eqx.Module):
 
     parts: dict[str, Callable]
 
+    @property
+    def names(self) -> list[str]:
+        """The columns; a part that has several names them itself."""
+        return sorted(name for part, one in self.parts.items() for name in getattr(one, "names", (part,)))
+
     def __call__(self, clouds: Any) -> Float[Array, "m"]:
         """The numbers, in the order of their names."""
-        found = [jnp.asarray(self.parts[name](clouds)) for name in sorted(self.parts)]
-        return jnp.stack([value.astype(found[0].dtype) for value in found])
+        found: dict[str, Any] = {}
+        for name, part in self.parts.items():
+            value = part(clouds)
+            found |= value if isinstance(value, dict) else {name: value}
+        values = [jnp.asarray(found[name]) for name in self.names]
+        return jnp.stack([value.astype(values[0].dtype) for value in values])
 
     def table(self, measured: np.ndarray, *, penalty: float, temperature: float) -> dict[str, Any]:
         """The columns by name, of one row or of many, with the energy and the free energy made of them."""
-        columns = {name: measured[..., i] for i, name in enumerate(sorted(self.parts))}
+        columns = {name: measured[..., i] for i, name in enumerate(self.names)}
         logs, size = columns.pop("mean log density", None), columns.pop("moment", None)
         if logs is not None:
             energy = columns.pop("risk") if size is None else columns["risk"] + penalty / 2 * size
@@ -126,10 +155,9 @@ def probes_of(
     unit: Any, sample: hf.Sample, on_x: Any, on_y: Any, *, loss: str, schemes: Sequence[str]
 ) -> dict[str, Measures]:
     """What the lab measures of each scheme; the risk of FA is that of its averaged network."""
-    averaged, action = hf.average(unit, on_x, on_y), unit.action(on_x, on_y)
-    common = {"asymmetry": Asymmetry(unit, averaged, sample.xs), "moment": moment}
-    risks = {name: hf.Risk(averaged if name == "FA" else unit, sample, loss) for name in schemes}
-    return {name: Measures({"risk": risks[name], **common, **_of_action(action, name)}) for name in schemes}
+    action = unit.action(on_x, on_y)
+    fits = {name: Fitness(unit, sample, on_x, on_y, loss=loss, averages=name == "FA") for name in schemes}
+    return {name: Measures({"fit": fits[name], "moment": moment, **_of_action(action, name)}) for name in schemes}
 
 
 def well_probes(functional: Any, action: Any, schemes: Sequence[str]) -> dict[str, Measures]:

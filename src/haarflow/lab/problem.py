@@ -12,7 +12,7 @@ from haarflow.lab.probes import double_well, game_probes, probes_of, well_probes
 from haarflow.lab.state import LabState
 from haarflow.practice.compare import FourSchemes
 
-TESTED = 256  # inputs on which teachers' risks are measured
+TESTED = 128  # inputs on which teachers' risks are measured
 HIDDEN = 4  # of a TwoLayer unit
 MIXTURE = ((1.0, -2.0, 0.5), (-2.0, 0.0, 1.0), (1.0, 2.0, 0.5))  # coefficient, centre and variance of each part
 
