@@ -1,6 +1,6 @@
 """Right calls of estimators, fitted on three rows, and of the decision between them."""
 
-from bend import FINE, choice, count, flag, number, one_of, rep, thing
+from bend import FINE, choice, count, flag, number, one_of, thing
 from entry import Entry
 
 _GROUP = one_of("swap", "3.0", "'spin of 2 columns'", "hf.natural_rep(hf.Cyclic(3))", "[swap]", optional=True)
