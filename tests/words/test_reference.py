@@ -37,7 +37,7 @@ def test_the_reference_says_what_the_docstrings_say(made):
 
 @pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.slow)], ids=["a twelfth", "all"])
 def test_every_call_of_the_reference_runs(every):
-    """A quarter of the calls by default; all of them in the slow tier, as in the storm's."""
+    """A twelfth of the calls by default; all of them in the slow tier, as in the storm's."""
     small, *calls = BLOCKS
     space: dict = {}
     with jax.numpy_rank_promotion("allow"), warnings.catch_warnings():

@@ -45,7 +45,8 @@ class Fitness(eqx.Module):
     def __call__(self, cloud: hf.Cloud) -> dict[str, Float[Array, ""]]:
         """The two numbers of a cloud."""
         seen = hf.network(self.unit, cloud, self.images)
-        labels = self.risk.data.ys.astype(seen.dtype)
+        data: Any = self.risk.data  # a Sample, with labels as the loss takes them
+        labels = data.ys.astype(seen.dtype)
         plain, mean = seen.reshape(len(self.out), *labels.shape)[self.still], folded(self.out, seen)
         losses = jax.vmap(self.risk.loss)(mean if self.averages else plain, labels)
         return {"asymmetry": rms(plain - mean), "risk": jnp.mean(losses)}
