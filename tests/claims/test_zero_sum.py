@@ -16,7 +16,7 @@ def test_the_exact_error_is_not_beaten_unless_the_fault_makes_it_a_guess():
 
 @pytest.mark.slow
 def test_the_claims_hold_and_see_what_is_planted(rehearse):
-    rehearsal = rehearse(ZeroSum, KEY, dims=(2, 3), games=2, particles=24, horizon=30.0, dt=0.08)
+    rehearsal = rehearse(ZeroSum, KEY, dims=(2, 3), games=5, particles=24, horizon=200.0, dt=0.08)
     averaged = rehearsal.data().averaged.sel(d=3)
     for payoff in ("ℓa", "ℓb"):
         found = power_law(averaged.sel(payoff=payoff), along="time", over="game", since=2.0)
