@@ -5,8 +5,10 @@ optimisations are most of compiling. Tests that run long, or are about the compi
 `optimised`: they are compiled as a user's programs are. `make test-slow` compiles all of them so.
 """
 
+import contextlib
 import gc
 import os
+import threading
 
 import jax
 import pytest
@@ -26,6 +28,25 @@ def pytest_configure(config):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {PLAIN}".strip()
         os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
         jax.config.update("jax_disable_most_optimizations", True)
+        share_contexts()
+
+
+def share_contexts():
+    """One MLIR context for all programs of a thread: JAX makes one for each, a third of what a small program costs.
+
+    That is a part of JAX which may change; without it the tests are slower and otherwise the same.
+    """
+    with contextlib.suppress(ImportError, AttributeError):
+        from jax._src.interpreters import mlir
+
+        make, kept = mlir.make_ir_context, threading.local()
+
+        def shared():
+            if not hasattr(kept, "context"):
+                kept.context = make()
+            return kept.context
+
+        mlir.make_ir_context = shared
 
 
 def pytest_collection_finish():

@@ -101,6 +101,7 @@ def test_the_published_example_is_found_and_data_without_its_symmetry_are_seen(i
         assert all(map(str.startswith, lost, claims))
 
 
+@pytest.mark.slow
 def test_the_test_is_calibrated_and_judging_by_the_same_half_is_not(ideal):
     for fault, sound in (("none", True), ("same half", False)):
         experiment = SMALL.model_copy(update={"fault": fault})

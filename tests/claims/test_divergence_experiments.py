@@ -52,7 +52,7 @@ def test_alpha_gain_holds_and_sees_what_is_planted(rehearse):
 
 
 def test_collapse_holds_and_sees_what_is_planted(rehearse):
-    rehearsal = rehearse(Collapse, KEY, n=48, runs=12)
+    rehearsal = rehearse(Collapse, KEY, n=24, runs=6)
     assert not any("invariant" in claim for claim in rehearsal.lost())
     for fault in ("plain discriminators", "half group"):
         lost = rehearsal.lost(fault, ["seen", "equality"])

@@ -199,6 +199,7 @@ def test_an_edit_and_back_again_within_a_second_is_seen_each_time(own):
         assert own.run()[0].facts["numbers"]["mean"] == pytest.approx(first * float(factor) / 2)
 
 
+@pytest.mark.slow
 def test_workers_compute_what_the_file_says_now_and_what_a_process_alone_computes(own):
     """Numbers that are made on import included, which must not be made before float64 is asked for."""
 

@@ -124,6 +124,7 @@ def test_packed_arrays_are_the_same_bytes_whatever_the_order_and_time():
     assert all((ledger.unpack(first)[name] == array).all() for name, array in arrays.items())
 
 
+@pytest.mark.slow
 def test_two_processes_on_one_record_leave_one_good_record(tmp_path):
     words = [sys.executable, "-m", "haarflow", "run", "slow-parts", "--json", "--workers", "1"]
     words += ["--set", "count=3", "--out", str(tmp_path)]

@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 
 from haarflow.experiments.symmetry_test import SymmetryTest
 
@@ -12,6 +13,7 @@ def rate(p):
     return np.mean(np.asarray(p) <= 0.05 + 1e-9)
 
 
+@pytest.mark.slow
 def test_a_width_tuned_on_the_data_refutes_true_symmetries():
     """At most 3 of 40 in 86% of keys without the fault; with it about 6. The key is fixed."""
     honest, tuned = (SymmetryTest(fault=fault, copies=39) for fault in ("none", "bandwidth of the data"))

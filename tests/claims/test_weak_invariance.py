@@ -9,7 +9,7 @@ from haarflow.experiments.weak_invariance import WeakInvariance, pairing_error
 from haarflow.runs import design, judge
 from haarflow.runs.experiment import named
 
-SMALL = {"sizes": (5, 50, 100), "repetitions": 3, "horizon": 8.0, "inputs": 200}
+SMALL = {"sizes": (5, 50), "repetitions": 3, "horizon": 8.0, "inputs": 200}
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +21,8 @@ def test_the_verdicts_follow_the_data(small):
     data = small.data()
     assert not any("EA" in claim or "pairing" in claim or "−0.1 and" in claim for claim in small.lost())
     assert data.asymmetry.dims == ("teacher", "n", "run", "scheme")
-    assert data.asymmetry.shape == (2, 3, 3, 4)
-    grown = data.asymmetry * named([1.0, 1.5, 2.0], "n", n=(5, 50, 100))
+    assert data.asymmetry.shape == (2, 2, 3, 4)
+    grown = data.asymmetry * named([1.0, 2.0], "n", n=(5, 50))
     claims = judge.claims(small.experiment, data.replaced(asymmetry=grown))
     assert not next(claim.holds for sentence, claim in claims.items() if "−0.1 and" in sentence)
 

@@ -68,7 +68,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setenv(machine.NO_CACHE, "1")
     assert answer([*words[:-2], "0", "--out", str(tmp_path / "calm")]) == 0  # undisturbed, and in this process
     moments = random.Random(5)
-    for _ in range(3):
+    for _ in range(2):
         process = start([*words, str(tmp_path / "killed")], env)
         _begun(process)
         time.sleep(moments.uniform(0.0, 0.4))

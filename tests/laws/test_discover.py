@@ -67,6 +67,7 @@ def test_a_field_for_each_replicate_is_the_same_training_one_by_one():
     assert np.abs(np.diff(apart.residuals, axis=0)).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_replicates_on_folds_are_not_fooled_by_the_accidents_of_a_sample():
     """At E = E^G, 12 symmetric laws seen through 160 rows each: shared rows reject, folds do so as often as stated.
 
@@ -112,6 +113,7 @@ def test_noise_is_judged_as_noise_and_a_small_mean_is_found():
     assert abs(found.directions[0] @ np.array([0.0, 1.0, 0.0])) > 0.98
 
 
+@pytest.mark.slow
 def test_the_test_has_its_stated_size_on_training_itself():
     """60 null trainings at level 0.1: the count is in its 99.9% binomial band."""
     found = []

@@ -29,7 +29,7 @@ def turned():
     return hf.GAN(on_x="rotations", widths=(4, 8), latent=3, batch=4).fit(IMAGES, CLASSES, key=0, steps=3, every=1)
 
 
-@pytest.mark.parametrize("steps", [0, 40])
+@pytest.mark.parametrize("steps", [pytest.param(0, marks=pytest.mark.slow), 40])
 def test_networks_that_know_the_group_keep_it_before_and_after_training(steps):
     fitted = hf.GAN(on_x=SPACE, **SMALL).fit(POINTS, key=0, steps=steps)
     assert max(fitted.violation(1).values()) < 1e-10

@@ -25,7 +25,20 @@ def shown(value):
     return value.name.replace(" ", "-") if hasattr(value, "measure") else type(first).__name__
 
 
-@pytest.mark.parametrize(("law", "example"), CASES, ids=shown)
+def tiers():
+    """The first and the last example of every class by default, those between in the slow tier."""
+    asked = {}
+    for law, example in CASES:
+        asked.setdefault((law.name, type(example[0] if isinstance(example, tuple) else example)), []).append(
+            (law, example)
+        )
+    for both in asked.values():
+        for place, one in enumerate(both):
+            between = 0 < place < len(both) - 1
+            yield pytest.param(*one, id=f"{shown(one[0])}-{shown(one[1])}", marks=[pytest.mark.slow] * between)
+
+
+@pytest.mark.parametrize(("law", "example"), tiers())
 def test_every_member_keeps_the_laws_of_its_kind(law, example):
     found = law.judge(example)
     assert found.holds, str(found)

@@ -32,7 +32,7 @@ from haarflow.members import members
 from haarflow.practice.laws import laws_of
 
 REPS = members(Rep)
-exact = settings(max_examples=25, deadline=None, derandomize=True)
+exact = settings(max_examples=12, deadline=None, derandomize=True)
 every = pytest.mark.parametrize("rep", REPS, ids=str)
 
 

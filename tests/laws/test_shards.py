@@ -51,6 +51,7 @@ def collectives(folder):
     return {word for program in programs for word in re.findall(words, program.read_text())}
 
 
+@pytest.mark.slow
 def test_two_devices_give_the_flow_of_one_and_hold_no_others_particles(tmp_path):
     dump = f" --xla_dump_to={tmp_path} --xla_dump_hlo_as_text --xla_dump_hlo_module_re=.*_unguarded.*"
     said = ran([str(SCRIPT), str(tmp_path / "out.npz")], **{**TWO, "XLA_FLAGS": TWO["XLA_FLAGS"] + dump})

@@ -16,7 +16,25 @@ BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize(("page", "number", "code", "printed"), BLOCKS, ids=[f"{b[0]}-{b[1]}" for b in BLOCKS])
+DEAR = {  # two seconds and more each; pages of which another block stays, and others run here
+    *("gans.md-1", "discover.md-0", "sets.md-0", "extend.md-3", "extend.md-11", "extend.md-12", "function-spaces.md-1"),
+    *(
+        "function-spaces.md-4",
+        "games.md-1",
+        "games.md-2",
+        "scale.md-2",
+        "limits.md-0",
+        "limits.md-3",
+        "estimators.md-2",
+    ),
+}
+NAMED = {f"{page}-{number}": block for block in BLOCKS for page, number in [block[:2]]}
+
+
+@pytest.mark.parametrize(
+    ("page", "number", "code", "printed"),
+    [pytest.param(*NAMED[name], id=name, marks=[pytest.mark.slow] * (name in DEAR)) for name in NAMED],
+)
 def test_the_code_in_the_docs_runs(page, number, code, printed, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with jax.numpy_rank_promotion("allow"):
