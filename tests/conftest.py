@@ -3,8 +3,13 @@
 Most tests compile many small programs and run each of them once: compiling is most of what they cost, and XLA's
 optimisations are most of compiling. Tests that run long, or are about the compiled program itself, carry the mark
 `optimised`: they are compiled as a user's programs are. `make test-slow` compiles all of them so.
+
+A law that is asked of many members is asked of a third of them by default, the first and the last among them, and of
+all in the slow tier, unless the test carries the mark `each`. The slow tier also checks the types of every room; by
+default those of the rooms with formulas are.
 """
 
+import collections
 import contextlib
 import gc
 import os
@@ -15,6 +20,10 @@ import pytest
 from jaxtyping import install_import_hook
 
 PLAIN = "--xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters"  # XLA ignores it where there are none
+WHOLE = "--xla_cpu_parallel_codegen_split_count=1"  # small programs are not cut into parts: 13% of compiling
+FORMULAS = [f"haarflow.{room}" for room in ("algebra", "measures", "models", "learning", "fast", "dynamics")]
+COPIED = ("laws", "oracles")  # folders in which many cases of a test are copies of one law
+FEW = 4  # cases that are all asked
 
 
 def in_a_hurry(config):
@@ -24,8 +33,9 @@ def in_a_hurry(config):
 
 def pytest_configure(config):
     """Before anything is compiled; the processes that tests start inherit it."""
+    install_import_hook(FORMULAS if in_a_hurry(config) else "haarflow", "beartype.beartype")
     if in_a_hurry(config):
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {PLAIN}".strip()
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {PLAIN} {WHOLE}".strip()
         os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
         jax.config.update("jax_disable_most_optimizations", True)
         share_contexts()
@@ -47,6 +57,19 @@ def share_contexts():
             return kept.context
 
         mlir.make_ir_context = shared
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of many cases of one law those between are slow, but for every third."""
+    cases = collections.defaultdict(list)
+    for item in items:
+        if item.path.parent.name in COPIED and not any(map(item.get_closest_marker, ("slow", "each"))):
+            cases[item.path, getattr(item, "originalname", item.name)].append(item)
+    for copies in cases.values():
+        for place, item in enumerate(copies[:-1]):
+            if place % 3 and len(copies) > FEW:
+                item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish():
@@ -89,4 +112,3 @@ finished = 0
 gc.disable()  # until everything is imported
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
-install_import_hook("haarflow", "beartype.beartype")
