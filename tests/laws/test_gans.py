@@ -52,6 +52,13 @@ def test_image_networks_keep_the_group_and_know_their_classes(turned, tmp_path):
     np.testing.assert_array_equal(again.sheets, turned.sheets)
 
 
+def test_the_violation_is_measured_where_float64_is_off():
+    """As a caller has it: the program that was made in single precision is not taken for that in double."""
+    with jax.enable_x64(False):
+        fitted = hf.GAN(on_x="rotations", widths=(4,), latent=3, batch=4).fit(IMAGES, key=0, steps=0)
+        assert max(fitted.violation(1).values()) < 1e-10
+
+
 def test_a_symmetrised_law_is_invariant_and_an_unsymmetrised_one_is_not():
     """The mean of 4000 points in the plane, in standard errors: above 6 for an invariant law in one of 10⁸ draws."""
 

@@ -108,15 +108,16 @@ def turned_filters(group: Finite, size: int, lifted_in: bool, lifted_out: bool) 
     """Which entry of the filters, (size² · copies), stands at output element a, pixel k and input element b.
 
     The filter of output element a is that of the identity moved by a: its entry at pixel k and element b is the one at
-    a⁻¹k and a⁻¹b.
+    a⁻¹k and a⁻¹b. In 32 bits, so that a program means the same with and without float64.
     """
     elements = group.elements()
-    pixels = image_rep(group, size, size).action().gathers().index if group.order > 1 else np.arange(size**2)[None]
+    index = image_rep(group, size, size).action().gathers().index if group.order > 1 else np.arange(size**2)[None]
+    pixels = np.asarray(index, np.int32)
     if not (lifted_in and lifted_out):
-        found = np.asarray(pixels)[:, :, None]  # each element of the inputs, or of the outputs, turns the filter
+        found = pixels[:, :, None]  # each element of the inputs, or of the outputs, turns the filter
         return found if lifted_out else found.transpose(2, 1, 0)
-    places = np.stack([match(elements, g.T @ elements) for g in elements])
-    return np.asarray(pixels)[:, :, None] * group.order + places[:, None, :]
+    places = np.stack([match(elements, g.T @ elements) for g in elements]).astype(np.int32)
+    return pixels[:, :, None] * np.int32(group.order) + places[:, None, :]
 
 
 def field_rep(group: Finite, h: int, w: int, channels: int) -> Rep:
