@@ -14,8 +14,8 @@ from jaxtyping import Int
 from haarflow.errors import Refusal
 from haarflow.values import said
 
-FACTORS = tuple(float(10 ** (step / 2)) for step in (0, -1, 1, -2, 2, -3, 3, -4, 4))
-"""What the given value is multiplied by. The nearest comes first: of two values that do as well, it is the one taken."""
+FACTORS = (1.0, 0.1, 10.0, 0.01, 100.0)
+"""What the given value is multiplied by. The nearest comes first: of two that do as well it is the one taken."""
 INNER = 3  # folds inside the training rows
 MOST = 300  # training rows that are asked: the first ones, which are shuffled; more would tell the same, more slowly
 FEWEST = 4  # training rows in each inner fold; with fewer the given value stays
