@@ -54,6 +54,10 @@ def decide(
     of the folds. It recommends the cheapest kind of candidate that the best does not exclude (build in, average at
     prediction, augment, average in training or augment and average, in this order); it stays plain where nothing is
     better by more than the `tolerance`; and it says when the data cannot tell, and how many rows would.
+    A penalty does not mean the same to all candidates, so each chooses its own: among a hundredth, a tenth, one, ten
+    and a hundred times the given value, by three folds inside at most 300 of its training rows, the same for all.
+    `penalty` is "auto" (the ridge of a kernel, `alpha` or `C` of a linear model, where the model has one), the name of
+    another setting of the model, or "given", which leaves the model as it is.
     `group` is given as for `estimators.Symmetrised`. `estimator` is "forest", "linear", "kernel", "mean-field", the
     words "module:Class", or any regressor or classifier of scikit-learn. Losses are the share of wrong classes, or the
     mean square error as a share of the variance of y. With budget="equal-rows" all candidates learn from the same rows
@@ -103,6 +107,7 @@ def decide(
             ]
         ),
         left_out=left_out,
+        penalty=chosen,
     )
 
 
