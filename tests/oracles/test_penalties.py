@@ -50,6 +50,9 @@ def test_the_least_inner_loss_wins_and_the_nearest_of_equals():
     assert len(folds) == INNER, "the same folds for every value"
     assert all(not set(train) & set(test) for train, test in folds)
     assert {row for _, test in folds for row in test} == set(rows), "and none but training rows"
+    asked.clear()
+    chosen_penalty(Ridge(alpha=9.0), "alpha", RING, rows, 0, loss_of)
+    assert {(train, test) for _, train, test in asked} == folds, "and for every candidate"
     assert chosen_penalty(Ridge(alpha=3.0), "alpha", RING, rows, 0, lambda *_: 1.0) == 3.0
     assert chosen_penalty(Ridge(alpha=3.0), "alpha", RING, rows[:6], 0, loss_of) == 3.0, "too few to ask"
     asked.clear()
