@@ -96,7 +96,8 @@ def chosen_penalty(
     inner = _inner_folds(y, train[:MOST], seed)
     losses = []
     for factor in FACTORS if inner else ():
-        one = clone(estimator).set_params(**{name: given * factor})
+        one: Any = clone(estimator)
+        one.set_params(**{name: given * factor})
         try:
             losses.append(float(np.mean([loss_of(one, fit, held) for fit, held in inner])))
         except Refusal:

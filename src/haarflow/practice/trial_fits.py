@@ -84,7 +84,8 @@ def _loss_of(task: Task, estimator: Any, train: Int[np.ndarray, " a"], test: Int
     """The loss on test rows of a copy that is fitted on training rows."""
     from sklearn.base import clone
 
-    made: Any = clone(estimator).fit(task.x[train], task.y[train])
+    made: Any = clone(estimator)
+    made.fit(task.x[train], task.y[train])
     return loss(task, made.predict(task.x[test]), task.y[test])
 
 

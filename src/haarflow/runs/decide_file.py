@@ -44,8 +44,8 @@ def notes(answer: Decision) -> list[str]:
         "equal-seconds": "A candidate that trains r times as long as plain has 1/r of its rows.",
     }[answer.budget]
     chosen = [
-        f"Each candidate chose its own {answer.penalty}, by cross-validation inside its training rows; the table has the "
-        "median over the splits."
+        f"Each candidate chose its own {answer.penalty}, by cross-validation inside its training rows; the table has "
+        "the median over the splits."
     ] * (answer.penalty is not None)
     left = [f"{name} is left out: {why}" for name, why in answer.left_out.items()]
     return [*(curve if len(answer.sizes) > 1 else []), budget, *chosen, THEORY, *left]
