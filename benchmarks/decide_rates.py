@@ -31,7 +31,7 @@ def main(first: int = 100, seeds: int = 20) -> None:
             told[kind_of(answer.recommended)] += 1
             print(f"  {seed}: {answer}", flush=True)
         right = told[TRUTHS[case]]
-        print(f"{case}, {len(x)} rows: {TRUTHS[case]} in {right} of {seeds} (wanted {NEEDED:.0%});", end=" ")
+        print(f"{case}: {TRUTHS[case]} in {right} of {seeds} (wanted {NEEDED:.0%});", end=" ")
         print(f"{dict(told)}; {time.time() - begin:.0f} s", flush=True)
 
 

@@ -75,14 +75,20 @@ def decide(
     if folds * repeats > MOST:
         raise Refusal(f"decide makes at most {MOST} splits; got {folds} folds × {repeats} repeats. Write fewer.")
     task = _task(x, y, group, labels, estimator, seed, folds)
-    known = candidates(estimator, group, task.classes is not None, seed, draws)
+    acting = task.acting.on_x if isinstance(group, str) else group  # fits see rows, not the names that words may use
+    known = candidates(estimator, acting, task.classes is not None, seed, draws)
     chosen = penalty_of(known[PLAIN], penalty)
     store = Store(keep, _digest(task, known, budget, folds, repeats, seed, draws, curve, chosen))
     splits = _splits(task, folds, repeats, seed)
-    with watching(progress) as tell:
+    with watching(progress, "decide") as tell:
         rows, left_out = _runs(task, known, chosen, splits, folds, budget, curve, store, tell)
     names = tuple(name for name in known if name not in left_out)
     whole = [name for name in names if all((name, 1.0, j) in rows for j in range(len(splits)))]
+    if len(whole) < 2:
+        raise Refusal(
+            "decide compares plain with ways to use a symmetry; got a model that can be fitted in none of them: "
+            f"{next(iter(left_out.values()))}"
+        )
     losses = np.array([[rows[name, 1.0, j]["loss"] for j in range(len(splits))] for name in whole])
     train, test = splits[0]
     fractions = [*(f for f in FRACTIONS if curve and f * len(train) >= FEWEST), 1.0]

@@ -74,8 +74,8 @@ def _made(thing: Any) -> bool:
 
 
 def _positive(value: Any) -> bool:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return number and np.isfinite(value) and value > 0
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return bool(number and np.isfinite(value) and value > 0)
 
 
 def chosen_penalty(
