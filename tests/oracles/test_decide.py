@@ -114,6 +114,29 @@ def test_what_cannot_be_done_is_left_out_and_said():
     assert found.left_out["build in"].startswith("Orbits have a representative here where")
 
 
+def test_words_may_use_the_names_of_columns():
+    """The names are those of the table that decide was given, though fits see its rows alone."""
+    from pandas import DataFrame
+
+    table = DataFrame(X, columns=["left", "right"])
+    found = hf.decide(table, RING, "permute columns left, right", **FAST)
+    assert len(found.names) == 5
+    assert not found.left_out
+    numbered = hf.decide(X, RING, "permute columns 0, 1", **FAST)
+    np.testing.assert_array_equal(found.losses, numbered.losses)
+
+
+def test_a_model_that_no_way_can_fit_is_refused_in_a_sentence(monkeypatch):
+    def refused(task, estimator, *args, **options):
+        if type(estimator).__name__ == "Symmetrised":
+            raise hf.Refusal("It cannot be moved.")
+        return trial_fits.measured(task, estimator, *args, **options)
+
+    monkeypatch.setattr("haarflow.practice.decide.measured", refused)
+    with pytest.raises(hf.Refusal, match="got a model that can be fitted in none of them: It cannot be moved."):
+        hf.decide(X, RING, TURNS, **FAST)
+
+
 def test_equal_seconds_give_rows_to_what_trains_fast():
     found = hf.decide(X, RING, TURNS, budget="equal-seconds", **(FAST | {"repeats": 1}))
     assert found.shares[0] == 1

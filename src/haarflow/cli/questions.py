@@ -88,6 +88,9 @@ def decide_(
         str, typer.Option("--model", help="forest, linear, kernel, mean-field, or module:Class.")
     ] = "forest",
     budget: Annotated[str, typer.Option("--budget", help="equal-rows or equal-seconds.")] = "equal-rows",
+    penalty: Annotated[
+        str, typer.Option("--penalty", help="auto: each candidate chooses its own; given: as it is; or a setting.")
+    ] = "auto",
     labels: Annotated[str, typer.Option("--labels", help="classes, numbers, or auto.")] = "auto",
     folds: Annotated[int, typer.Option("--folds", min=2, help="Folds of the cross-validation.")] = 5,
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="How often it is repeated.")] = 4,
@@ -104,7 +107,8 @@ def decide_(
     from haarflow.runs.decide_file import brief, decide_file
 
     machine.prepare()
-    options = {"estimator": model, "budget": budget, "labels": labels, "folds": folds, "repeats": repeats, "seed": seed}
+    options = {"estimator": model, "budget": budget, "penalty": penalty, "labels": labels}
+    options |= {"folds": folds, "repeats": repeats, "seed": seed}
     answer, page = decide_file(data, group, target, out, **options)
     if as_json:
         typer.echo(answer.to_json())

@@ -48,24 +48,27 @@ def listen(listener: Listener | None) -> None:
 
 
 @contextmanager
-def watching(progress: bool | Tell | None) -> Iterator[Tell]:
-    """A function to tell the fraction done to: the caller's own, the first process's bar on its terminal, or nobody."""
+def watching(progress: bool | Tell | None, name: str = "flow") -> Iterator[Tell]:
+    """A function to tell the fraction done to: the caller's own, the first process's bar on its terminal, or nobody.
+
+    The bar is called by the `name` of the work.
+    """
     import jax
 
     if callable(progress):
         yield progress
     elif jax.process_index() == 0 and (progress or (progress is None and sys.stderr.isatty())):
-        with _bar() as tell:
+        with _bar(name) as tell:
             yield tell
     else:
         yield lambda fraction: None
 
 
 @contextmanager
-def _bar() -> Iterator[Tell]:
+def _bar(name: str) -> Iterator[Tell]:
     """A bar that says `compiling…` until it is told the first fraction, and is gone when the work is done."""
     with bars(transient=True) as bar:
-        task = bar.add_task("flow", total=1.0, text=COMPILING)
+        task = bar.add_task(name, total=1.0, text=COMPILING)
         yield lambda fraction: bar.update(task, completed=fraction, text="")
 
 

@@ -16,6 +16,7 @@ from haarflow.files import place_of
 from haarflow.practice.acting_on import acting_on
 from haarflow.practice.candidates import PLAIN, candidates
 from haarflow.practice.decision import Decision
+from haarflow.practice.penalties import penalty_of, within
 from haarflow.practice.trial_fits import FACTS, Task, measured
 from haarflow.values import said
 
@@ -34,6 +35,7 @@ def decide(
     *,
     estimator: Any = "forest",
     budget: Literal["equal-rows", "equal-seconds"] = "equal-rows",
+    penalty: str = "auto",
     labels: Literal["auto", "classes", "numbers"] = "auto",
     folds: Annotated[int, Least(2)] = 5,
     repeats: Count = 4,
@@ -52,6 +54,10 @@ def decide(
     of the folds. It recommends the cheapest kind of candidate that the best does not exclude (build in, average at
     prediction, augment, average in training or augment and average, in this order); it stays plain where nothing is
     better by more than the `tolerance`; and it says when the data cannot tell, and how many rows would.
+    A penalty does not mean the same to all candidates, so each chooses its own: among a hundredth, a tenth, one, ten
+    and a hundred times the given value, by three folds inside at most 300 of its training rows, the same for all.
+    `penalty` is "auto" (the ridge of a kernel, `alpha` or `C` of a linear model, where the model has one), the name of
+    another setting of the model, or "given", which leaves the model as it is.
     `group` is given as for `estimators.Symmetrised`. `estimator` is "forest", "linear", "kernel", "mean-field", the
     words "module:Class", or any regressor or classifier of scikit-learn. Losses are the share of wrong classes, or the
     mean square error as a share of the variance of y. With budget="equal-rows" all candidates learn from the same rows
@@ -69,13 +75,20 @@ def decide(
     if folds * repeats > MOST:
         raise Refusal(f"decide makes at most {MOST} splits; got {folds} folds × {repeats} repeats. Write fewer.")
     task = _task(x, y, group, labels, estimator, seed, folds)
-    known = candidates(estimator, group, task.classes is not None, seed, draws)
-    store = Store(keep, _digest(task, group, known, budget, folds, repeats, seed, draws, curve))
+    acting = task.acting.on_x if isinstance(group, str) else group  # fits see rows, not the names that words may use
+    known = candidates(estimator, acting, task.classes is not None, seed, draws)
+    chosen = penalty_of(known[PLAIN], penalty)
+    store = Store(keep, _digest(task, known, budget, folds, repeats, seed, draws, curve, chosen))
     splits = _splits(task, folds, repeats, seed)
-    with watching(progress) as tell:
-        rows, left_out = _runs(task, known, splits, folds, budget, curve, store, tell)
+    with watching(progress, "decide") as tell:
+        rows, left_out = _runs(task, known, chosen, splits, folds, budget, curve, store, tell)
     names = tuple(name for name in known if name not in left_out)
     whole = [name for name in names if all((name, 1.0, j) in rows for j in range(len(splits)))]
+    if len(whole) < 2:
+        raise Refusal(
+            "decide compares plain with ways to use a symmetry; got a model that can be fitted in none of them: "
+            f"{next(iter(left_out.values()))}"
+        )
     losses = np.array([[rows[name, 1.0, j]["loss"] for j in range(len(splits))] for name in whole])
     train, test = splits[0]
     fractions = [*(f for f in FRACTIONS if curve and f * len(train) >= FEWEST), 1.0]
@@ -100,6 +113,7 @@ def decide(
             ]
         ),
         left_out=left_out,
+        penalty=chosen,
     )
 
 
@@ -189,7 +203,7 @@ def _splits(task: Task, folds: int, repeats: int, seed: int) -> list[tuple[np.nd
     return [(draw.permutation(train), test) for train, test in found]
 
 
-def _runs(task, known, splits, folds, budget, curve, store, tell) -> tuple[dict, dict[str, str]]:
+def _runs(task, known, chosen, splits, folds, budget, curve, store, tell) -> tuple[dict, dict[str, str]]:
     """Every fit of every candidate, or what was kept of it; and why some candidates were left out."""
     jobs = list(_jobs(known, len(splits), folds, curve, len(splits[0][0])))
     rows, left_out = {}, {}
@@ -198,7 +212,7 @@ def _runs(task, known, splits, folds, budget, curve, store, tell) -> tuple[dict,
         if name in left_out:
             continue
         try:
-            make = partial(_one, task, known, splits, budget, store, name, fraction, j)
+            make = partial(_one, task, known, chosen, splits, budget, store, name, fraction, j)
             rows[name, fraction, j] = store.found(f"{name} {fraction} {j}", make)
         except Refusal as refusal:
             if name == PLAIN and fraction == 1.0:
@@ -217,7 +231,7 @@ def _jobs(known, splits: int, folds: int, curve: bool, train: int) -> Iterator[t
             yield from ((name, fraction, j) for j in range(folds) for name in known)
 
 
-def _one(task: Task, known, splits, budget, store, name: str, fraction: float, j: int) -> dict[str, float]:
+def _one(task: Task, known, chosen, splits, budget, store, name: str, fraction: float, j: int) -> dict[str, float]:
     train, test = splits[j]
     share = 1.0
     if budget == "equal-seconds" and name != PLAIN:
@@ -225,12 +239,17 @@ def _one(task: Task, known, splits, budget, store, name: str, fraction: float, j
     train = train[: max(2, round(fraction * share * len(train)))]
     if task.classes is not None and len(np.unique(task.y[train])) < 2:
         raise Refusal("Rows of one class alone.")
-    return measured(task, known[name], train, test, audit=j == 0 and fraction == 1.0)
+    penalty = within(known[name], chosen)
+    return measured(task, known[name], train, test, penalty=penalty, audit=j == 0 and fraction == 1.0)
 
 
 def _share(task: Task, known, split, name: str) -> dict[str, float]:
     """What share of the rows a candidate may have to train as long as plain; the second fit of each, compiled."""
-    seconds = [[measured(task, known[one], *split, audit=False)["train"] for _ in range(2)][1] for one in (PLAIN, name)]
+
+    def train(one: str) -> float:
+        return [measured(task, known[one], *split, penalty=None, audit=False)["train"] for _ in range(2)][1]
+
+    seconds = [train(PLAIN), train(name)]
     return {"share": float(np.clip(seconds[0] / max(seconds[1], 1e-9), 0.0, 1.0))}
 
 
@@ -241,7 +260,7 @@ def _middle(rows: dict, name: str, fact: str, splits: int) -> float:
     return float(np.median(known)) if len(known) else float("nan")
 
 
-def _digest(task: Task, group: Any, known: dict, *settings: Any) -> str:
+def _digest(task: Task, known: dict, *settings: Any) -> str:
     """What a kept run is known by: the rows, the candidates and the settings."""
     found = hashlib.sha256(np.ascontiguousarray(task.x).tobytes())
     found.update(task.y.astype(str).tobytes() if task.y.dtype.hasobject else np.ascontiguousarray(task.y).tobytes())

@@ -21,9 +21,15 @@ THEORY = (
 class Decision(Answer):
     """Which way to use a symmetry on a model, from repeated cross-validation on the same splits.
 
-    `recommended` is the cheapest candidate that the best one does not exclude, or None where the data cannot tell.
+    A candidate is excluded if the interval of its loss minus that of the best lies above zero. `cheapest` is the
+    cheapest of the others, and the answer. The cheapest of all is plain, so that few rows, which exclude nothing,
+    would always say plain, as if it were known to be enough. Two sorts of plain are therefore told apart.
+    `recommended` is plain where nothing can be better by more than the tolerance, at the end of its interval; where
+    something can, the data cannot separate the two, `recommended` is None, and `rows` is about how many rows would.
+    Where plain is excluded, no tolerance is asked for: `recommended` is the cheapest of what is left.
     `losses` (candidates, splits) are those on test rows, `costs` what each candidate took, `curve` the losses (sizes,
     candidates, splits) when trained on fewer rows, `sizes` how many, and `left_out` says why a candidate is missing.
+    `penalty` is the setting that each candidate chose for itself; the table has the median of what it chose.
     """
 
     model: str
@@ -41,6 +47,7 @@ class Decision(Answer):
     sizes: tuple[int, ...]
     curve: Float[np.ndarray, "s c k"]
     left_out: dict[str, str]
+    penalty: str | None = None
 
     def interval(self, name: str, against: str | None = None) -> Interval:
         """The test loss of a candidate with its interval, or its difference to another one's on the same splits."""
@@ -133,6 +140,7 @@ class Decision(Answer):
             "memory MB": self.costs["memory"],
             "parameters": [int(count) for count in self.costs["parameters"]],
         }
+        known |= {self.penalty: self.costs["penalty"]} if self.penalty is not None else {}
         return known | ({"share of rows": list(self.shares)} if self.budget == "equal-seconds" else {})
 
     def draw(self, axis: Any) -> Any:

@@ -161,7 +161,7 @@ def discover(
     replicates = given if replicates is None else replicates
     plan = Plan(rule, stop, false_expansion, threshold, replicates, directions, ties, most, steps)
     refuse_unless_searchable(field, start, plan)
-    with watching(progress) as tell:
+    with watching(progress, "discover") as tell:
         return _search(field, start, plan, Training(key, dt, steps, replicates, temperature), tell)
 
 

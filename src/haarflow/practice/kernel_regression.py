@@ -96,7 +96,7 @@ def fit_kernel_ridge(
     room = 4.0 * len(xs) * (len(xs) + PANEL)  # the half of the table that is held
     if method == "auto":
         method = "cholesky" if room <= HELD else "conjugate gradients"
-    with watching(progress) as tell:
+    with watching(progress, "kernel") as tell:
         if method == "cholesky":
             refuse_unless_affordable("The table of the kernel", room, instead='Write method="conjugate gradients".')
             weights, applied, steps = _factorised(kernel, xs, targets, ridge, tell)

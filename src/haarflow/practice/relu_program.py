@@ -63,7 +63,7 @@ def relu_program(
     scaled = (x - centre) / size if bias == "free" else inputs / size
     rows = lifted(scaled, bias) if bias == "free" else scaled
     problem = Problem(rows, (labels - mean) / rise, min(penalty / size / rise, 1e3), bias == "free")
-    with watching(progress) as tell:
+    with watching(progress, "program") as tell:
         found = _solved(problem, chosen, tolerance, parts, tell)
     return _restored(found, x, labels, inputs, centre, size, rise, mean, penalty, bias)
 

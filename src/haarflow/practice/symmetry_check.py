@@ -147,7 +147,7 @@ def check_symmetry(
     if subgroups:
         listable(pairs.on_x.group)
     draw = generator(key)
-    with watching(progress) as tell:
+    with watching(progress, "check") as tell:
         found = _checked(pairs, draw, copies, folds, level, fault, _part(tell, 0.0, 0.8 if subgroups else 1.0))
         known = lattice(pairs, draw, copies, folds, level, _part(tell, 0.8, 1.0)) if subgroups else None
         return SymmetryCheck(**found, tolerance=tolerance, level=level, lattice=known)

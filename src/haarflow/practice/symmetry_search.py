@@ -184,7 +184,7 @@ def search_symmetry(
     draw, random = generator(key), jax.random.fold_in(key, 1)
     order = draw.permutation(len(whole.x))
     first, second = (whole._replace(x=whole.x[some], y=whole.y[some]) for some in np.array_split(order, 2))
-    with watching(progress) as tell:
+    with watching(progress, "discover") as tell:
         known, pattern, search, settings = _tied_weights(first, random, ties, lambda f: tell(0.4 * f))
         offered = [*known, *library(whole.x.shape[1], whole.y.shape[1], columns)]
         screened = [_look(first, one, draw, copies)[0] for one in _told(offered, lambda f: tell(0.4 + 0.3 * f))]

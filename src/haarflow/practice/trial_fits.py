@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from haarflow.practice.acting_on import Acting
 from haarflow.practice.audit import equivariance_error
 from haarflow.practice.candidates import parameters_of
+from haarflow.practice.penalties import chosen_penalty
 
 AUDITED = 100  # test rows whose orbits say how equivariant a candidate is
 
@@ -30,20 +31,31 @@ class Task(NamedTuple):
         return 1.0 if self.classes is not None else float(np.mean((self.y - self.y.mean(axis=0)) ** 2))
 
 
-FACTS = ("loss", "equivariance error", "train", "predict", "memory", "parameters")
+FACTS = ("loss", "equivariance error", "train", "predict", "memory", "parameters", "penalty")
 
 
 def measured(
-    task: Task, estimator: Any, train: Int[np.ndarray, " a"], test: Int[np.ndarray, " b"], *, audit: bool
+    task: Task,
+    estimator: Any,
+    train: Int[np.ndarray, " a"],
+    test: Int[np.ndarray, " b"],
+    *,
+    penalty: str | None,
+    audit: bool,
 ) -> dict[str, float]:
     """Fit a fresh copy and measure its loss and its time; or, with `audit`, how equivariant it is, and its memory.
 
+    The setting `penalty` is chosen first, on the training rows alone; the time is that of the fit with what was chosen.
     The memory is what the fit allocated at most, in MB; a fit that is watched so closely takes longer, and tells no
     time.
     """
     from sklearn.base import clone
 
     made: Any = clone(estimator)
+    chosen = np.nan
+    if penalty is not None:
+        chosen = chosen_penalty(estimator, penalty, task.y, train, task.seed, partial(_loss_of, task))
+        made.set_params(**{penalty: chosen})
     if audit:
         tracemalloc.start()
     begin = time.perf_counter()
@@ -64,7 +76,17 @@ def measured(
         "predict": np.nan if audit else ended - middle,
         "memory": float(held),
         "parameters": float(parameters_of(made)),
+        "penalty": float(chosen),
     }
+
+
+def _loss_of(task: Task, estimator: Any, train: Int[np.ndarray, " a"], test: Int[np.ndarray, " b"]) -> float:
+    """The loss on test rows of a copy that is fitted on training rows."""
+    from sklearn.base import clone
+
+    made: Any = clone(estimator)
+    made.fit(task.x[train], task.y[train])
+    return loss(task, made.predict(task.x[test]), task.y[test])
 
 
 def loss(task: Task, said: np.ndarray, labels: np.ndarray) -> float:

@@ -43,8 +43,12 @@ def notes(answer: Decision) -> list[str]:
         "equal-rows": "All candidates learn from the same rows; the seconds say what each costs.",
         "equal-seconds": "A candidate that trains r times as long as plain has 1/r of its rows.",
     }[answer.budget]
+    chosen = [
+        f"Each candidate chose its own {answer.penalty}, by cross-validation inside its training rows; the table has "
+        "the median over the splits."
+    ] * (answer.penalty is not None)
     left = [f"{name} is left out: {why}" for name, why in answer.left_out.items()]
-    return [*(curve if len(answer.sizes) > 1 else []), budget, THEORY, *left]
+    return [*(curve if len(answer.sizes) > 1 else []), budget, *chosen, THEORY, *left]
 
 
 def brief(answer: Decision) -> dict[str, list]:
@@ -57,7 +61,7 @@ def brief(answer: Decision) -> dict[str, list]:
         "train s": known["seconds to train"],
         "predict s": known["seconds to predict"],
         "MB": known["memory MB"],
-    }
+    } | ({} if answer.penalty is None else {answer.penalty.rpartition("__")[2]: known[answer.penalty]})
 
 
 def rows_of(data: Path, target: str | None) -> tuple[Frame, np.ndarray]:
