@@ -63,13 +63,14 @@ function drawFrame({ header, body }) {
   now = header.time;
   curves.shown = shown;
   const at = performance.now();
-  clearTimeout(drawFrame.later); // curves follow eight times a second, and once more at the end
-  if (at - (drawFrame.curvesAt ?? 0) > 120) { curves.draw(); drawFrame.curvesAt = at; } else drawFrame.later = setTimeout(() => curves.draw(), 150);
-  clock();
+  clearTimeout(drawFrame.later); // curves and clock follow eight times a second, and once more at the end
+  if (at - (drawFrame.curvesAt ?? 0) > 120) { follow(); drawFrame.curvesAt = at; } else drawFrame.later = setTimeout(follow, 150);
   Object.assign(lab, { frames: lab.frames + 1, step: shown, head, compiled: header.compiled });
   lab.drawn.push(performance.now());
   if (lab.drawn.length > 600) lab.drawn.shift();
 }
+
+function follow() { curves.draw(); clock(); }
 
 function title(lane, header) {
   const count = lane.players.map((player) => player.n.toLocaleString("en")).join(" + ");
