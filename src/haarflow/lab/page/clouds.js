@@ -1,5 +1,5 @@
 // A pane with a cloud: WebGL2 points (a plain canvas where there is none), and around them axes, E^G and the teacher.
-import { colour, element, nice, paint, rgb, short, sized, ticks } from "./look.js";
+import { brush, colour, element, nice, paint, rgb, short, sized, software, ticks } from "./look.js";
 
 const VERTEX = `#version 300 es
 in vec3 place; in float weight;
@@ -22,17 +22,6 @@ void main() {
   float a = alpha * (1.0 - smoothstep(0.6, 1.0, r));
   found = vec4(tint * a, a);
 }`;
-
-// Whether WebGL is done by the processor: then a plain canvas is many times faster, since every point costs a microsecond.
-let slow = null;
-function software() {
-  if (slow === null) {
-    const gl = document.createElement("canvas").getContext("webgl2"), info = gl?.getExtension("WEBGL_debug_renderer_info");
-    slow = !gl || /swiftshader|llvmpipe|software|basic render/i.test(gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER));
-    gl?.getExtension("WEBGL_lose_context")?.loseContext();
-  }
-  return slow;
-}
 
 // What all panes share: the window, the turn, and the scene that stands still.
 export class Camera {
@@ -255,7 +244,7 @@ export class Pane {
 
   // What lies below the points: the grid, the axes, and a law to compare with. Drawn anew only where it has changed.
   drawUnder() {
-    const { ratio, width, height } = sized(this.under), context = this.under.getContext("2d"), { muted, grid } = paint(), camera = this.camera;
+    const { ratio, width, height } = sized(this.under), context = brush(this.under), { muted, grid } = paint(), camera = this.camera;
     const now = JSON.stringify([width, height, ratio, camera.span, camera.zoom, camera.dimensions === 3 && [camera.yaw, camera.pitch], camera.scene?.axes, camera.scene?.well && camera.numbers, muted]);
     if (now === this.drawn) return;
     this.drawn = now;
@@ -269,7 +258,7 @@ export class Pane {
   }
 
   drawOver() {
-    const { ratio, width, height } = sized(this.over), context = this.over.getContext("2d"), { ink } = paint(), camera = this.camera;
+    const { ratio, width, height } = sized(this.over), context = brush(this.over), { ink } = paint(), camera = this.camera;
     const now = JSON.stringify([width, height, ratio, camera.span, camera.zoom, camera.dimensions, camera.yaw, camera.pitch, ink]);
     if (now === this.overDrawn && camera.scene === this.overScene) return;
     [this.overDrawn, this.overScene] = [now, camera.scene];
