@@ -2,6 +2,7 @@
 
     python benchmarks/lab.py              a minute and a half; --quick for less
     python benchmarks/lab.py --frames     frames a second in a Chromium with software rendering, through Playwright
+    python benchmarks/lab.py --lessons    seconds to the first frame of every lesson, the second time it is opened
 
 All traffic stays on the loopback address and is bounded in number and time. The server runs in this process, with a
 task that measures how late its loop wakes up; whoever speaks to it runs in another.
@@ -176,8 +177,9 @@ async def floods(cookie: str, seconds: float) -> dict:
     return {**counts, "answers": codes, "5xx": sum(n for code, n in codes.items() if code >= 500)}
 
 
-def frames(seconds: float = 12.0) -> None:
-    """Frames a second that a page draws, with software rendering."""
+@contextlib.contextmanager
+def opened_browser():
+    """A lab in another process, and a Chromium that draws by the processor."""
     import shutil
 
     from playwright.sync_api import sync_playwright
@@ -187,20 +189,37 @@ def frames(seconds: float = 12.0) -> None:
     server = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
     server.stderr.readline()
-    states = {
-        "4 panes of 20 000": "particles=20000&every=1&steps=100000",
-        "1 pane of 100 000": "particles=100000&every=1&steps=100000&schemes=%5B%22vanilla%22%5D",
-    }
     arguments = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
+    try:
+        with sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
+            yield browser
+            browser.close()
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def first_frame(browser, state: str):
+    """A page that shows a state, and the seconds until its first frame."""
+    tab = browser.new_page(viewport={"width": 1280, "height": 800})
+    begun = time.monotonic()
+    tab.goto(f"http://{HOST}/?token={TOKEN}#{state}")
+    while not tab.evaluate("!!window.lab && lab.frames > 0"):
+        time.sleep(0.02)
+    return tab, time.monotonic() - begun
+
+
+def frames(seconds: float = 12.0) -> None:
+    """Frames a second that a page draws: all panes, each time with new places of all particles."""
+    states = {
+        "4 panes of 20 000": "particles=20000&steps=100000",
+        "1 pane of 100 000": "particles=100000&steps=100000&schemes=%5B%22vanilla%22%5D",
+        "4 panes of 20 000, a row for every step": "particles=20000&steps=100000&every=1",
+    }
+    with opened_browser() as browser:
         for name, state in states.items():
-            tab = browser.new_page(viewport={"width": 1280, "height": 800})
-            begun = time.monotonic()
-            tab.goto(f"http://{HOST}/?token={TOKEN}#v=1&{state}")
-            while not tab.evaluate("!!window.lab && lab.frames > 0"):
-                time.sleep(0.05)
-            first = time.monotonic() - begun
+            tab, first = first_frame(browser, f"v=1&{state}")
             while tab.evaluate("lab.status") != "paused":
                 time.sleep(0.05)
             spent = _seconds_of("chromium")
@@ -209,25 +228,45 @@ def frames(seconds: float = 12.0) -> None:
             tab.select_option("#speed", "1000")
             tab.click("#play")
             time.sleep(2)
-            start = tab.evaluate("lab.frames")
+            (start, step), used, begun = tab.evaluate("[lab.frames, lab.step]"), _used(), time.monotonic()
             time.sleep(seconds)
-            live = (tab.evaluate("lab.frames") - start) / seconds
+            (end, last), took = tab.evaluate("[lab.frames, lab.step]"), time.monotonic() - begun
+            busy = {part: round(1e3 * (now - used[part]) / max(end - start, 1), 1) for part, now in _used().items()}
             facts = {"frames": name, "first frame s": round(first, 1), "drawn a second": round(drawing, 1)}
             facts["CPU ms of the browser for each"] = round(spent, 1)
-            print(json.dumps({**facts, "simulated and drawn a second": round(live, 1)}))
+            facts |= {"simulated and drawn a second": round((end - start) / took, 1), "CPU ms for each": busy}
+            facts |= {"steps a second": round((last - step) / took, 1), "load": round(os.getloadavg()[0], 1)}
+            print(json.dumps(facts), flush=True)
             tab.close()
-        browser.close()
-    server.terminate()
-    server.wait()
 
 
-def _seconds_of(name: str) -> float:
-    """Processor seconds of all processes of a name."""
+def lessons() -> None:
+    """Seconds to the first frame of every lesson, with what it compiles in the cache."""
+    from haarflow.lab.presets import PRESETS
+
+    with opened_browser() as browser:
+        for again in (False, True):
+            for name in PRESETS:
+                tab, first = first_frame(browser, f"preset={name}")
+                if again:
+                    print(json.dumps({"lesson": name, "first frame s": round(first, 2)}), flush=True)
+                while tab.evaluate("lab.status") != "paused":
+                    time.sleep(0.05)
+                tab.close()
+
+
+def _used() -> dict[str, float]:
+    """Processor seconds so far, of the browser, the workers and the server."""
+    return {"browser": _seconds_of("chromium"), "worker": _seconds_of("", b"haarflow.lab.worker"), "server": _seconds_of("", b"haarflow\0lab")}
+
+
+def _seconds_of(name: str, word: bytes = b"") -> float:
+    """Processor seconds of all processes of a name, with a word in their command."""
     ticks, found = os.sysconf("SC_CLK_TCK"), 0
     for place in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             text = place.read_text()
-            if f"({name}" in text:
+            if f"({name}" in text and word in (place.parent / "cmdline").read_bytes():
                 found += sum(map(int, text.rpartition(")")[2].split()[11:13]))
     return found / ticks
 
@@ -254,6 +293,8 @@ def main() -> None:
         return idle()
     if "--frames" in sys.argv:
         return frames()
+    if "--lessons" in sys.argv:
+        return lessons()
     if "--load" in sys.argv:
         kind, cookie, seconds = sys.argv[sys.argv.index("--load") + 1 :]
         return print(json.dumps(asyncio.run(LOADS[kind](cookie, float(seconds)))))

@@ -58,9 +58,11 @@ class Axes:
         return cls(*around(atoms if teacher is None else np.asarray(teacher.atoms, float), fixed, count), fixed)
 
     def seen(self, atoms: Any) -> Float[np.ndarray, "n 3"]:
-        """Points of R^p along the axes, zeros where there are fewer than three."""
-        shown = np.asarray(atoms, np.float32) @ self.matrix.astype(np.float32)
-        return np.pad(shown, ((0, 0), (0, 3 - shown.shape[1])))
+        """Points of R^p along the axes, zeros where there are fewer than three; each axis lies in one piece."""
+        atoms = np.asarray(atoms, np.float32)
+        shown = np.zeros((3, len(atoms)), np.float32)
+        np.matmul(self.matrix.T.astype(np.float32), atoms.T, out=shown[: self.matrix.shape[1]])
+        return shown.T
 
 
 def _called(state: Any, i: int, unit: Any) -> str:
@@ -117,7 +119,7 @@ def frame(run: Any, axes: Axes, step: int, rows: list[Any], **facts: Any) -> byt
         lane: {name: axes.seen(one.atoms) for name, one in by_player(cloud).items()} for lane, cloud in clouds.items()
     }
     for shown in (part for players in seen.values() for part in players.values()):
-        reach = np.maximum(reach, np.abs(shown).max(axis=0, initial=0.0))
+        reach = np.maximum(reach, np.maximum(shown.max(axis=0, initial=0.0), -shown.min(axis=0, initial=0.0)))
     for lane, cloud in clouds.items():
         players = by_player(cloud)
         lanes.append({"name": lane, "players": [{"name": name.strip(), "n": one.n} for name, one in players.items()]})
@@ -126,18 +128,20 @@ def frame(run: Any, axes: Axes, step: int, rows: list[Any], **facts: Any) -> byt
     return message({**header, **facts}, *bodies)
 
 
-def packed(shown: np.ndarray, reach: np.ndarray, weights: np.ndarray) -> bytes:
-    """Places and weights of a cloud as 16-bit integers (n, 4)."""
-    out = np.empty((len(shown), 4), "<i2")
-    out[:, :3] = np.round(shown / reach * UNIT)
-    out[:, 3] = np.clip(weights * (len(weights) * 256.0), 0, UNIT)
+def packed(shown: Float[np.ndarray, "n 3"], reach: np.ndarray, weights: np.ndarray) -> bytes:
+    """Places and weights of a cloud as 16-bit integers (n, 4). The places given are used up."""
+    out = np.empty((len(weights), 4), "<i2")
+    for axis, row in enumerate(shown.T):
+        row *= np.float32(UNIT / reach[axis])
+        out[:, axis] = np.rint(row, out=row)
+    out[:, 3] = np.clip(weights * np.float32(len(weights) * 256.0), 0, UNIT)
     return out.tobytes()
 
 
 def scene(run: LabRun, axes: Axes) -> dict[str, Any]:
     """What stands still in a picture: the axes' names, E^G, the teacher, and how to go back from the picture to R^p."""
     teacher = run.problem.teacher
-    points = [] if teacher is None else axes.seen(np.asarray(teacher.atoms, float))[:256].tolist()
+    points = [] if teacher is None else axes.seen(np.asarray(teacher.atoms, float)[:256]).tolist()
     return {
         "axes": axes.names,
         "fixed": axes.fixed.tolist(),

@@ -50,12 +50,18 @@ class LabRun:
         ahead = [step for step in (*(change.step for change in self.state.changes), self.end) if step > self.at]
         return min([self._since + (self.pieces.at // self.state.every + 1) * self.state.every, *ahead])
 
-    def advance(self) -> Row:
-        """To the next record."""
+    def advance(self, most: int = STEPS) -> Row | None:
+        """To the next record, or `most` steps towards it; the row where one was measured.
+
+        A flow that is cut in more pieces has the same numbers to the bit, so whoever watches may look between records.
+        """
         stop = self.next_stop()
-        self.pieces.advance(stop - self.at)
-        self.at = stop
+        here = min(self.at + most, stop)
+        self.pieces.advance(here - self.at)
+        self.at = here
         self._time = self._time_since + float(self.pieces.dt * self.pieces.at)
+        if here < stop:
+            return None
         row = self._record()
         if any(change.step == stop for change in self.state.changes):
             self._begin(self.pieces.clouds)
@@ -85,6 +91,16 @@ class LabRun:
     def clouds(self) -> dict[str, Any]:
         """The clouds of now."""
         return self.pieces.clouds
+
+    @property
+    def time(self) -> float:
+        """The time of now."""
+        return self._time
+
+    @property
+    def between(self) -> bool:
+        """Whether it stands between two records."""
+        return self.rows[-1]["step"] != self.at
 
     @property
     def stopped(self) -> dict[str, int]:
@@ -117,7 +133,8 @@ class LabRun:
         yield self.rows[0]
         self.end = self.state.steps
         while self.at < self.end:
-            yield self.advance()
+            self.advance()
+            yield self.rows[-1]
 
 
 def columns_of(rows: list[Row]) -> dict[str, np.ndarray]:

@@ -1,5 +1,5 @@
 // A pane with a cloud: WebGL2 points (a plain canvas where there is none), and around them axes, E^G and the teacher.
-import { colour, element, nice, paint, rgb, short, sized, ticks } from "./look.js";
+import { brush, colour, element, nice, paint, rgb, short, sized, software, ticks } from "./look.js";
 
 const VERTEX = `#version 300 es
 in vec3 place; in float weight;
@@ -22,17 +22,6 @@ void main() {
   float a = alpha * (1.0 - smoothstep(0.6, 1.0, r));
   found = vec4(tint * a, a);
 }`;
-
-// Whether WebGL is done by the processor: then a plain canvas is many times faster, since every point costs a microsecond.
-let slow = null;
-function software() {
-  if (slow === null) {
-    const gl = document.createElement("canvas").getContext("webgl2"), info = gl?.getExtension("WEBGL_debug_renderer_info");
-    slow = !gl || /swiftshader|llvmpipe|software|basic render/i.test(gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER));
-    gl?.getExtension("WEBGL_lose_context")?.loseContext();
-  }
-  return slow;
-}
 
 // What all panes share: the window, the turn, and the scene that stands still.
 export class Camera {
@@ -85,6 +74,7 @@ export class Pane {
     this.title = element("figcaption", { text: name });
     this.figure = element("figure", { class: "pane", dataset: { lane: name } }, this.title, element("div", { class: "stack" }, this.under, this.points, this.over));
     this.gl = this.begin();
+    if (this.flat) this.merge();
     this.frame = null;
     this.gestures();
   }
@@ -115,6 +105,23 @@ export class Pane {
     this.points.addEventListener("webglcontextlost", (event) => event.preventDefault());
     this.points.addEventListener("webglcontextrestored", () => { this.gl = this.begin(); this.draw(); });
     return gl;
+  }
+
+  // Where the processor puts the page together too, each canvas that lies over another costs as much as the points:
+  // the three become one without holes, and the first three are not shown.
+  merge() {
+    this.whole = element("canvas", { class: "whole", "aria-hidden": "true" });
+    this.under.before(this.whole);
+    this.page = this.whole.getContext("2d", { alpha: false, willReadFrequently: true });
+    this.under.style.visibility = this.points.style.visibility = "hidden";
+    this.over.style.opacity = 0; // it still hears the mouse and the keys
+  }
+
+  drawWhole() {
+    sized(this.whole);
+    this.page.fillStyle = paint().paper;
+    this.page.fillRect(0, 0, this.whole.width, this.whole.height);
+    for (const layer of [this.under, this.points, this.over]) this.page.drawImage(layer, 0, 0);
   }
 
   gestures() {
@@ -160,6 +167,7 @@ export class Pane {
     this.drawUnder();
     if (this.gl) this.drawPoints(); else this.drawFlat();
     this.drawOver();
+    if (this.page) this.drawWhole();
   }
 
   sizeOf(n) { return Math.max(1.6, Math.min(7, 46 / Math.sqrt(Math.max(n, 1)) + 1.9)); }
@@ -210,27 +218,33 @@ export class Pane {
   }
 
   drawMany(context, lane, to, up, w, h, ratio) {
-    const image = context.createImageData(w, h), pixels = new Uint32Array(image.data.buffer), counts = new Uint16Array(w * h);
+    if (this.counts?.length !== w * h || this.image.width !== w) { this.image = context.createImageData(w, h); this.counts = new Uint16Array(w * h); }
+    const counts = this.counts, pixels = new Uint32Array(this.image.data.buffer), side = Math.max(1, Math.round(2 * ratio));
+    const [a, b, c] = to, [d, e, f] = up;
+    pixels.fill(0);
     lane.players.forEach((player, i) => {
-      const data = player.data, side = Math.max(1, Math.round(2 * ratio)), [r, g, b] = rgb(i ? colour("fifth") : colour(this.name)).map((c) => Math.round(255 * c));
+      const data = player.data, end = 4 * player.n;
       counts.fill(0);
-      for (let at = 0; at < 4 * player.n; at += 4) {
+      for (let at = 0; at < end; at += 4) {
         const mass = data[at + 3];
         if (mass <= 0) continue;
-        const size = mass === 256 ? side : Math.max(1, Math.min(12, Math.round(side * Math.sqrt(mass / 256))));
-        const x = (w / 2 + to[0] * data[at] + to[1] * data[at + 1] + to[2] * data[at + 2] - size / 2) | 0, y = (h / 2 + up[0] * data[at] + up[1] * data[at + 1] + up[2] * data[at + 2] - size / 2) | 0;
+        const size = mass === 256 ? side : Math.max(1, Math.min(12, Math.round(side * Math.sqrt(mass / 256)))), half = size / 2;
+        const x = (w / 2 - half + a * data[at] + b * data[at + 1] + c * data[at + 2]) | 0, y = (h / 2 - half + d * data[at] + e * data[at + 1] + f * data[at + 2]) | 0;
         if (x < 0 || y < 0 || x + size > w || y + size > h) continue;
-        for (let row = 0; row < size; row++) for (let place = (y + row) * w + x, end = place + size; place < end; place++) counts[place]++;
+        let place = y * w + x;
+        if (size === 2) { counts[place]++; counts[place + 1]++; counts[place + w]++; counts[place + w + 1]++; continue; } // most of them
+        for (let row = 0; row < size; row++, place += w) for (let k = 0; k < size; k++) counts[place + k]++;
       }
-      const shades = Array.from({ length: 12 }, (_, count) => ((Math.round(255 * (1 - 0.6 ** count)) << 24) | (b << 16) | (g << 8) | r) >>> 0);
-      for (let place = 0; place < counts.length; place++) if (counts[place]) pixels[place] = shades[Math.min(counts[place], 11)];
+      const [red, green, blue] = rgb(i ? colour("fifth") : colour(this.name)).map((part) => Math.round(255 * part));
+      const shades = Uint32Array.from({ length: 12 }, (_, count) => (Math.round(255 * (1 - 0.6 ** count)) << 24) | (blue << 16) | (green << 8) | red);
+      for (let place = 0; place < counts.length; place++) { const count = counts[place]; if (count) pixels[place] = shades[count < 11 ? count : 11]; }
     });
-    context.putImageData(image, 0, 0);
+    context.putImageData(this.image, 0, 0);
   }
 
   // What lies below the points: the grid, the axes, and a law to compare with. Drawn anew only where it has changed.
   drawUnder() {
-    const { ratio, width, height } = sized(this.under), context = this.under.getContext("2d"), { muted, grid } = paint(), camera = this.camera;
+    const { ratio, width, height } = sized(this.under), context = brush(this.under), { muted, grid } = paint(), camera = this.camera;
     const now = JSON.stringify([width, height, ratio, camera.span, camera.zoom, camera.dimensions === 3 && [camera.yaw, camera.pitch], camera.scene?.axes, camera.scene?.well && camera.numbers, muted]);
     if (now === this.drawn) return;
     this.drawn = now;
@@ -244,7 +258,7 @@ export class Pane {
   }
 
   drawOver() {
-    const { ratio, width, height } = sized(this.over), context = this.over.getContext("2d"), { ink } = paint(), camera = this.camera;
+    const { ratio, width, height } = sized(this.over), context = brush(this.over), { ink } = paint(), camera = this.camera;
     const now = JSON.stringify([width, height, ratio, camera.span, camera.zoom, camera.dimensions, camera.yaw, camera.pitch, ink]);
     if (now === this.overDrawn && camera.scene === this.overScene) return;
     [this.overDrawn, this.overScene] = [now, camera.scene];

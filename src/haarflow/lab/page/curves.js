@@ -1,5 +1,5 @@
 // Curves over time: one small chart for each quantity, one line for each scheme.
-import { colour, element, paint, short, sized, ticks } from "./look.js";
+import { brush, colour, element, paint, short, sized, ticks } from "./look.js";
 
 const WORDS = {
   risk: "risk", asymmetry: "asymmetry |f − Qf|", "distance to SI": "distance to SI (W₂ to Eᴳ)", "distance to WI": "distance to WI (MMD to μᴳ)",
@@ -55,7 +55,7 @@ export class Curves {
   }
 
   chart(name, { canvas, note }) {
-    const { ratio, width, height } = sized(canvas), context = canvas.getContext("2d");
+    const { ratio, width, height } = sized(canvas), context = brush(canvas);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
     this.plot(context, name, 0, 0, width, height);

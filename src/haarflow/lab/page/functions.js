@@ -1,5 +1,5 @@
 // The network as a function of its inputs: a heat-map in the plane, a line on the line.
-import { colour, dark, element, paint, short, sized, ticks } from "./look.js";
+import { brush, colour, dark, element, paint, short, sized, ticks } from "./look.js";
 
 export class Functions {
   constructor(home) { this.home = home; this.figures = new Map(); }
@@ -43,13 +43,13 @@ export class Functions {
     const small = new OffscreenCanvas(side, side);
     small.getContext("2d").putImageData(image, 0, 0);
     sized(canvas);
-    const context = canvas.getContext("2d");
+    const context = brush(canvas);
     context.imageSmoothingEnabled = true;
     context.drawImage(small, 0, 0, canvas.width, canvas.height);
   }
 
   lines(canvas, header, values, low, high) {
-    const { ratio, width, height } = sized(canvas), context = canvas.getContext("2d"), { ink, muted, grid } = paint();
+    const { ratio, width, height } = sized(canvas), context = brush(canvas), { ink, muted, grid } = paint();
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
     for (const [, y] of header.sample ?? []) { low = Math.min(low, y); high = Math.max(high, y); }

@@ -52,6 +52,21 @@ export function sized(canvas) {
   return { ratio, width, height };
 }
 
+// Whether the processor does the work of a graphics card: then a plain canvas is many times faster than WebGL, since
+// every point costs a microsecond there, and a canvas that lies in the processor's memory faster than one that does not.
+let slow = null;
+export function software() {
+  if (slow === null) {
+    const gl = document.createElement("canvas").getContext("webgl2"), info = gl?.getExtension("WEBGL_debug_renderer_info");
+    slow = !gl || /swiftshader|llvmpipe|software|basic render/i.test(gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER));
+    gl?.getExtension("WEBGL_lose_context")?.loseContext();
+  }
+  return slow;
+}
+
+// What draws on a canvas.
+export const brush = (canvas) => canvas.getContext("2d", { willReadFrequently: software() });
+
 export function short(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   const size = Math.abs(value);

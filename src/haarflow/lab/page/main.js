@@ -15,7 +15,7 @@ const panes = new Map();
 const curves = new Curves($("curves"));
 const functions = new Functions($("functions"));
 const records = new RecordsView($("view-records"));
-let facts, controls, socket, film = null, playing = false, scrubbing = false, waiting = null, opened = null, head = 0, shown = 0, wants = {};
+let facts, controls, socket, film = null, playing = false, scrubbing = false, waiting = null, opened = null, head = 0, shown = 0, now, wants = {};
 const query = new URLSearchParams(location.search), plain = query.has("plain") ? true : query.has("webgl") ? false : undefined; // who draws: chosen, or as the machine is
 const lab = { frames: 0, opened: 0, connections: 0, drawn: [], step: 0, head: 0, compiled: 0 };
 lab.redraw = () => { for (const pane of panes.values()) pane.draw(); };
@@ -60,15 +60,17 @@ function drawFrame({ header, body }) {
   }
   curves.add(header.rows, header.first);
   ({ step: shown, head } = header);
+  now = header.time;
   curves.shown = shown;
-  const now = performance.now();
-  clearTimeout(drawFrame.later); // curves follow eight times a second, and once more at the end
-  if (now - (drawFrame.curvesAt ?? 0) > 120) { curves.draw(); drawFrame.curvesAt = now; } else drawFrame.later = setTimeout(() => curves.draw(), 150);
-  clock();
+  const at = performance.now();
+  clearTimeout(drawFrame.later); // curves and clock follow eight times a second, and once more at the end
+  if (at - (drawFrame.curvesAt ?? 0) > 120) { follow(); drawFrame.curvesAt = at; } else drawFrame.later = setTimeout(follow, 150);
   Object.assign(lab, { frames: lab.frames + 1, step: shown, head, compiled: header.compiled });
   lab.drawn.push(performance.now());
   if (lab.drawn.length > 600) lab.drawn.shift();
 }
+
+function follow() { curves.draw(); clock(); }
 
 function title(lane, header) {
   const count = lane.players.map((player) => player.n.toLocaleString("en")).join(" + ");
@@ -80,7 +82,7 @@ function clock() {
   const scrub = $("scrub");
   scrub.max = Math.max(head, 1);
   if (!scrubbing) scrub.value = shown;
-  const place = curves.steps.findIndex((step) => step >= shown), time = curves.times[place < 0 ? curves.times.length - 1 : place];
+  const place = curves.steps.findIndex((step) => step >= shown), time = now ?? curves.times[place < 0 ? curves.times.length - 1 : place]; // between two records the frame says it
   $("clock").textContent = `step ${shown}${shown < head ? ` of ${head}` : ""} · time ${short(time ?? 0)}`;
 }
 
