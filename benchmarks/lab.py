@@ -257,7 +257,11 @@ def lessons() -> None:
 
 def _used() -> dict[str, float]:
     """Processor seconds so far, of the browser, the workers and the server."""
-    return {"browser": _seconds_of("chromium"), "worker": _seconds_of("", b"haarflow.lab.worker"), "server": _seconds_of("", b"haarflow\0lab")}
+    return {
+        "browser": _seconds_of("chromium"),
+        "worker": _seconds_of("", b"haarflow.lab.worker"),
+        "server": _seconds_of("", b"haarflow\0lab"),
+    }
 
 
 def _seconds_of(name: str, word: bytes = b"") -> float:
