@@ -5,8 +5,7 @@ optimisations are most of compiling. Tests that run long, or are about the compi
 `optimised`: they are compiled as a user's programs are. `make test-slow` compiles all of them so.
 
 A law that is asked of many members is asked of a third of them by default, the first and the last among them, and of
-all in the slow tier, unless the test carries the mark `each`. The slow tier also checks the types of every room; by
-default those of the rooms with formulas are.
+all in the slow tier, unless the test carries the mark `each`.
 """
 
 import collections
@@ -21,7 +20,6 @@ from jaxtyping import install_import_hook
 
 PLAIN = "--xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters"  # XLA ignores it where there are none
 WHOLE = "--xla_cpu_parallel_codegen_split_count=1"  # small programs are not cut into parts: 13% of compiling
-FORMULAS = [f"haarflow.{room}" for room in ("algebra", "measures", "models", "learning", "fast", "dynamics")]
 COPIED = ("laws", "oracles")  # folders in which many cases of a test are copies of one law
 FEW = 4  # cases that are all asked
 
@@ -33,7 +31,6 @@ def in_a_hurry(config):
 
 def pytest_configure(config):
     """Before anything is compiled; the processes that tests start inherit it."""
-    install_import_hook(FORMULAS if in_a_hurry(config) else "haarflow", "beartype.beartype")
     if in_a_hurry(config):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {PLAIN} {WHOLE}".strip()
         os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
@@ -112,3 +109,4 @@ finished = 0
 gc.disable()  # until everything is imported
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
+install_import_hook("haarflow", "beartype.beartype")
