@@ -60,6 +60,7 @@ _DECIDE = {
     "group": one_of("swap", "3.0", "object()", "'nonsense'", "hf.natural_rep(hf.Cyclic(3))"),
     "estimator": one_of("hf.estimators.InvariantKernelRidge()", "'tree'", "3.0", "'os:nothing'", "object"),
     "budget": choice("'equal-rows'"),
+    "penalty": one_of("'given'", "3.0", "'nonsense'", "None"),
     "labels": choice("'numbers'"),
     "folds": count("2", least=2),
     "repeats": count("1"),
