@@ -69,7 +69,7 @@ def brief(answer: Decision) -> dict[str, list]:
         "train s": known["seconds to train"],
         "predict s": known["seconds to predict"],
         "MB": known["memory MB"],
-    } | ({} if answer.penalty is None else {answer.penalty.rpartition("__")[2]: known[answer.penalty]})
+    } | ({} if answer.penalty is None else {answer.penalty: known[answer.penalty]})
 
 
 def rows_of(data: Path, target: str | None) -> tuple[Frame, np.ndarray]:
