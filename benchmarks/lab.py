@@ -253,11 +253,14 @@ def lessons() -> None:
     with opened_browser() as browser:
         for again in (False, True):
             for name in PRESETS:
+                begun = time.monotonic()
                 tab, first = first_frame(browser, f"preset={name}")
-                if again:
-                    print(json.dumps({"lesson": name, "first frame s": round(first, 2)}), flush=True)
                 while tab.evaluate("lab.status") != "paused":
                     time.sleep(0.05)
+                ready = time.monotonic() - begun
+                facts = {"lesson": name, "cache": "warm" if again else "as it was", "first frame s": round(first, 2)}
+                load = round(os.getloadavg()[0], 1)
+                print(json.dumps({**facts, "ready to play s": round(ready, 2), "load": load}), flush=True)
                 tab.close()
 
 
