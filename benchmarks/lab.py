@@ -2,6 +2,7 @@
 
     python benchmarks/lab.py              a minute and a half; --quick for less
     python benchmarks/lab.py --frames     frames a second in a Chromium with software rendering, through Playwright
+                                          (--imitated: with a graphics card that SwiftShader imitates)
     python benchmarks/lab.py --lessons    seconds to the first frame of every lesson, the second time it is opened
 
 All traffic stays on the loopback address and is bounded in number and time. The server runs in this process, with a
@@ -177,8 +178,13 @@ async def floods(cookie: str, seconds: float) -> dict:
     return {**counts, "answers": codes, "5xx": sum(n for code, n in codes.items() if code >= 500)}
 
 
+# Two kinds of software rendering: what Chromium does by itself where there is no card, and a card that is imitated.
+PLAIN = ["--no-sandbox", "--disable-gpu"]
+IMITATED = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+
+
 @contextlib.contextmanager
-def opened_browser():
+def opened_browser(arguments: list[str] = PLAIN):
     """A lab in another process, and a Chromium that draws by the processor."""
     import shutil
 
@@ -189,7 +195,6 @@ def opened_browser():
     server = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
     server.stderr.readline()
-    arguments = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
     try:
         with sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
@@ -217,7 +222,8 @@ def frames(seconds: float = 12.0) -> None:
         "1 pane of 100 000": "particles=100000&steps=100000&schemes=%5B%22vanilla%22%5D",
         "4 panes of 20 000, a row for every step": "particles=20000&steps=100000&every=1",
     }
-    with opened_browser() as browser:
+    imitated = "--imitated" in sys.argv
+    with opened_browser(IMITATED if imitated else PLAIN) as browser:
         for name, state in states.items():
             tab, first = first_frame(browser, f"v=1&{state}")
             while tab.evaluate("lab.status") != "paused":
@@ -247,11 +253,14 @@ def lessons() -> None:
     with opened_browser() as browser:
         for again in (False, True):
             for name in PRESETS:
+                begun = time.monotonic()
                 tab, first = first_frame(browser, f"preset={name}")
-                if again:
-                    print(json.dumps({"lesson": name, "first frame s": round(first, 2)}), flush=True)
                 while tab.evaluate("lab.status") != "paused":
                     time.sleep(0.05)
+                ready = time.monotonic() - begun
+                facts = {"lesson": name, "cache": "warm" if again else "as it was", "first frame s": round(first, 2)}
+                load = round(os.getloadavg()[0], 1)
+                print(json.dumps({**facts, "ready to play s": round(ready, 2), "load": load}), flush=True)
                 tab.close()
 
 

@@ -89,6 +89,44 @@ def test_one_goes_back_and_on_from_there(run):
     assert again.nearest(4) == 3
 
 
+def test_a_run_that_is_watched_between_records_has_the_same_numbers(run):
+    watched, between = LabRun(validated(TURNED)), 0
+    watched.end = 7
+    while watched.at < 7:
+        between += watched.advance(1) is None
+    assert between == 3
+    assert columns_of(watched.rows)["step"].tolist() == [0, 2, 3, 5, 7]
+    columns = columns_of(run.rows)
+    assert all(np.array_equal(found, columns[name]) for name, found in columns_of(watched.rows).items())
+    assert np.array_equal(arrays_of(watched)["vanilla atoms"], arrays_of(run)["vanilla atoms"])
+
+
+def test_what_is_turned_between_records_is_turned_at_one():
+    """The page shows steps between records; what a script must repeat happens at records alone."""
+    simulation = worker.Simulation(io.BytesIO())
+    simulation.do_open({**SMALL, "every": 5, "steps": 100})
+    simulation.do_play()
+    simulation.recorded = 60.0  # a record so dear that every step is shown
+    for act in (
+        lambda: simulation.do_turn({"dt": 0.3}),
+        simulation.do_pause,
+        lambda: simulation.do_take("csv"),
+        lambda: simulation.do_seek(0),
+        simulation.do_step,
+    ):
+        simulation.playing = True
+        simulation.do_credit()
+        simulation.recorded = 60.0
+        simulation.advance()
+        assert simulation.run.between, "the step on show is not a record"
+        act()
+        assert not simulation.run.between
+        assert simulation.run.at % 5 == 0
+        simulation.do_seek(simulation.run.at)
+    assert simulation.run.state.changes[0].step == 5
+    assert_same(simulation.run, scripted(simulation.run.state.model_copy(update={"steps": simulation.run.at})))
+
+
 def test_frames_hold_the_clouds_to_the_screen(run):
     axes = frames.Axes.of(run)
     body = frames.frame(run, axes, run.at, [])

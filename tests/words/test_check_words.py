@@ -54,6 +54,64 @@ def test_bad_input_is_answered_in_one_sentence(file, capsys, words, sentence):
     assert sentence in capsys.readouterr().err
 
 
+BAD = {
+    "constant": "got ",
+    "one class": "got ",
+    "few rows": "rows",
+    "missing": "in line 4 of missing.csv. Mend or remove that line.",
+    "words": "in line 4 of words.csv. Mend or remove that line.",
+    "other size": "move 64 columns; got data with 2",
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("command", ["check", "decide", "discover"])
+def test_bad_files_are_answered_in_one_sentence(tmp_path, monkeypatch, capsys, command, bad):
+    """Every command, every file that cannot be asked about: code 2, one line, nothing printed, nothing written."""
+    monkeypatch.chdir(tmp_path)
+    rows = [[f"{0.1 * i:.1f}", f"{(7 * i) % 11}.5", f"{i}.25"] for i in range(3 if bad == "few rows" else 40)]
+    if bad in ("constant", "one class"):
+        rows = [[*row[:2], "3" if bad == "constant" else "ill"] for row in rows]
+    if bad in ("missing", "words"):
+        rows[2][0] = "" if bad == "missing" else "high"
+    name = f"{bad.replace(' ', '-')}.csv"
+    Path(name).write_text("\n".join(",".join(row) for row in [["u", "v", "y"], *rows]) + "\n")
+    group = "flips of 8x8 images" if bad == "other size" else "permute columns u, v"
+    if command == "discover" and bad == "other size":
+        pytest.skip("discover is given no group")
+    words = [command, name, *([] if command == "discover" else ["--group", group])]
+    assert cli.answer(words) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len(said.err.strip().splitlines()) == 1
+    assert BAD[bad] in said.err
+    assert not list(tmp_path.glob("*.png"))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--model", "collections:Counter"], "on an estimator, which has `fit` and `predict`; got a Counter"),
+        (["--folds", "100"], "decide needs two rows or more in each fold; got 120 rows and 100 folds"),
+        (["--model", "linear", "--penalty", "lasso"], "The penalty of decide is 'auto', 'given', or a setting"),
+    ],
+)
+def test_decide_refuses_in_one_sentence(file, capsys, words, sentence):
+    assert cli.answer(["decide", file, "--group", "permute columns u, v", *words]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_decide_answers_from_a_file_and_from_some_of_its_rows(file, capsys):
+    words = ["decide", file, "--group", "permute columns u, v", "--model", "linear", "--repeats", "1", "--json"]
+    assert cli.answer([*words, "--rows", "60"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["n"] == 60
+    assert found["penalty"] == "alpha"
+    assert not found["left_out"]
+    (page,) = Path("results", "decide").glob("*/report.html")
+    assert "chose its own alpha" in page.read_text()
+
+
 def test_records_are_a_table_and_arrays(tmp_path, capsys, monkeypatch):
     from haarflow.runs import catalogue, scheduler
 

@@ -58,7 +58,8 @@ def discover(
 
     machine.prepare()
     found = questions.discover(data, target=target, seed=seed, tolerance=tolerance, ties=ties)
-    shown = [found, questions.Pictured(found.draw_sharing)] if found.pattern else [found]
+    tied = any(word != "0" for row in found.pattern for word in row)
+    shown = [found, questions.Pictured(found.draw_sharing)] if tied else [found]
     chosen = ", ".join(f"{name} {value}" for name, value in found.settings.items())
     _say(found, shown, out, as_json, *([f"Chosen for the search: {chosen}."] if chosen else []))
 
@@ -92,6 +93,7 @@ def decide_(
         str, typer.Option("--penalty", help="auto: each candidate chooses its own; given: as it is; or a setting.")
     ] = "auto",
     labels: Annotated[str, typer.Option("--labels", help="classes, numbers, or auto.")] = "auto",
+    rows: Annotated[int | None, typer.Option("--rows", min=4, help="Draw so many rows, if there are more.")] = None,
     folds: Annotated[int, typer.Option("--folds", min=2, help="Folds of the cross-validation.")] = 5,
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="How often it is repeated.")] = 4,
     seed: Seed = 0,
@@ -109,7 +111,7 @@ def decide_(
     machine.prepare()
     options = {"estimator": model, "budget": budget, "penalty": penalty, "labels": labels}
     options |= {"folds": folds, "repeats": repeats, "seed": seed}
-    answer, page = decide_file(data, group, target, out, **options)
+    answer, page = decide_file(data, group, target, out, rows=rows, **options)
     if as_json:
         typer.echo(answer.to_json())
         return

@@ -113,7 +113,7 @@ def decide(
             ]
         ),
         left_out=left_out,
-        penalty=chosen,
+        penalty=None if chosen is None else chosen.rpartition("__")[2],
     )
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from haarflow.doors import a
 from haarflow.practice.answers import Answer
-from haarflow.practice.candidates import AUGMENT, BY_COST, PLAIN
+from haarflow.practice.candidates import AUGMENT, BY_COST, MODELS, PLAIN
 from haarflow.practice.resampling import Interval, corrected_interval, rows_to_separate
 
 THEORY = (
@@ -168,6 +168,8 @@ class Decision(Answer):
         for place, name in enumerate(self.names):
             axis.plot(self.sizes, np.nanmean(self.curve[:, place], axis=1), "o-", label=name, color=f"C{place}")
         axis.set(xscale="log", xlabel="training rows", ylabel=self.loss)
+        axis.set_xticks(self.sizes, [str(size) for size in self.sizes])
+        axis.set_xticks([], minor=True)
         axis.legend(fontsize="small")
         return axis
 
@@ -179,7 +181,8 @@ def _interval(values: np.ndarray, ratio: float, level: float) -> Interval:
 
 def _inside(model: str) -> str:
     """A model with its article, inside a sentence."""
-    return a(model)[0].lower() + a(model)[1:]
+    named = f"{model} model" if model in MODELS else model
+    return a(named)[0].lower() + a(named)[1:]
 
 
 def _round(rows: float) -> str:

@@ -107,7 +107,8 @@ class SymmetryCheck(Answer):
         axis.plot([self.cost], [0], "o", color=colour, ms=9)
         axis.text(self.cost, 0.16, self.verdict, ha="center", color=colour, fontsize=12)
         found = f"p-values   inputs {self.inputs:.2g}   joint {self.joint:.2g}   function {self.function:.2g}"
-        axis.text(0.5, 0.08, found, ha="center", transform=axis.transAxes)
+        plate = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 2}  # over the line at zero
+        axis.text(0.5, 0.08, found, ha="center", transform=axis.transAxes, bbox=plate)
         axis.set(ylim=(-0.6, 0.5), yticks=[], xlabel="cost of building it in, share of the variance of y")
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:.1%}")
         axis.set_title(f"{self.group}, {self.rows} rows", fontsize=10)

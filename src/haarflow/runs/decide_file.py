@@ -12,10 +12,18 @@ from haarflow.practice.decision import THEORY, Decision
 from haarflow.runs.answer_page import Drawn, home_of, publish
 
 
-def decide_file(data: Path, group: str, target: str | None, out: Path, **options: Any) -> tuple[Decision, Path]:
-    """The answer for a file, and its page in OUT/decide/<digest>/; a killed run goes on from what is kept there."""
+def decide_file(
+    data: Path, group: str, target: str | None, out: Path, *, rows: int | None = None, **options: Any
+) -> tuple[Decision, Path]:
+    """The answer for a file, and its page in OUT/decide/<digest>/; a killed run goes on from what is kept there.
+
+    With `rows`, so many of them are drawn at random, where there are more.
+    """
     table, y = rows_of(data, target)
-    asked = {"group": group, "target": target, **{name: str(value) for name, value in sorted(options.items())}}
+    if rows is not None and rows < len(y):
+        kept = np.sort(np.random.default_rng(options.get("seed", 0)).choice(len(y), rows, replace=False))
+        table, y = Frame(table.columns, [column[kept] for column in table.values]), y[kept]
+    asked = {"group": group, "target": target, "rows": rows, **{name: str(value) for name, value in sorted(options.items())}}
     home = home_of(out, "decide", asked, data)
     answer = decide(table, y, group, keep=home / "fits.jsonl", **options)
     drawn = [
@@ -61,7 +69,7 @@ def brief(answer: Decision) -> dict[str, list]:
         "train s": known["seconds to train"],
         "predict s": known["seconds to predict"],
         "MB": known["memory MB"],
-    } | ({} if answer.penalty is None else {answer.penalty.rpartition("__")[2]: known[answer.penalty]})
+    } | ({} if answer.penalty is None else {answer.penalty: known[answer.penalty]})
 
 
 def rows_of(data: Path, target: str | None) -> tuple[Frame, np.ndarray]:
