@@ -30,8 +30,10 @@ def in_a_hurry(config):
 
 
 def pytest_configure(config):
-    """Before anything is compiled; the processes that tests start inherit it."""
-    if in_a_hurry(config):
+    """Before anything is imported or compiled; the processes that tests start inherit it."""
+    if not in_a_hurry(config):
+        install_import_hook("haarflow", "beartype.beartype")
+    else:
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {PLAIN} {WHOLE}".strip()
         os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
         jax.config.update("jax_disable_most_optimizations", True)
@@ -109,4 +111,3 @@ finished = 0
 gc.disable()  # until everything is imported
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
-install_import_hook("haarflow", "beartype.beartype")

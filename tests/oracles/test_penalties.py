@@ -70,6 +70,7 @@ def test_a_value_that_is_refused_is_not_taken():
     assert chosen_penalty(Ridge(), "alpha", RING, np.arange(120), 0, loss_of) == 10.0
 
 
+@pytest.mark.slow
 def test_what_scales_the_ridge_of_one_candidate_no_longer_decides():
     """Augmenting by the whole group at |G| times the ridge is building in: each asked for its best, they do as well."""
     noisy = RING + DRAW.normal(size=120)
@@ -85,7 +86,7 @@ def test_what_scales_the_ridge_of_one_candidate_no_longer_decides():
 
 def test_a_setting_is_said_or_refused():
     assert within(Symmetrised(Ridge(), TURNS), "alpha") == "estimator__alpha"
-    found = hf.decide(X, RING, TURNS, estimator=Ridge(), penalty="tol", **QUICK)
+    found = hf.decide(X[:40], RING[:40], TURNS, estimator=Ridge(), penalty="tol", folds=2, **QUICK)
     assert len(found.table()["tol"]) == 5
     with pytest.raises(hf.Refusal, match="The penalty of decide is 'auto', 'given', or a setting of the model"):
         hf.decide(X, RING, TURNS, estimator=Ridge(), penalty="lasso", **QUICK)
