@@ -1,10 +1,10 @@
-"""Every test runs in float64, with shapes and types of the library checked at run time, and compiles in a hurry.
+"""Every test runs in float64 and compiles in a hurry; the slow tier checks shapes and types of all rooms at run time.
 
 Most tests compile many small programs and run each of them once: compiling is most of what they cost, and XLA's
 optimisations are most of compiling. Tests that run long, or are about the compiled program itself, carry the mark
 `optimised`: they are compiled as a user's programs are. `make test-slow` compiles all of them so.
 
-A law that is asked of many members is asked of a third of them by default, the first and the last among them, and of
+A law that is asked of many members is asked of a sixth of them by default, the first and the last among them, and of
 all in the slow tier, unless the test carries the mark `each`.
 """
 
@@ -22,6 +22,7 @@ PLAIN = "--xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters"  # XLA
 WHOLE = "--xla_cpu_parallel_codegen_split_count=1"  # small programs are not cut into parts: 13% of compiling
 COPIED = ("laws", "oracles")  # folders in which many cases of a test are copies of one law
 FEW = 4  # cases that are all asked
+ASKED = 6  # of more, one in six
 
 
 def in_a_hurry(config):
@@ -60,14 +61,14 @@ def share_contexts():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Of many cases of one law those between are slow, but for every third."""
+    """Of many cases of one law those between are slow, but for every sixth."""
     cases = collections.defaultdict(list)
     for item in items:
         if item.path.parent.name in COPIED and not any(map(item.get_closest_marker, ("slow", "each"))):
             cases[item.path, getattr(item, "originalname", item.name)].append(item)
     for copies in cases.values():
         for place, item in enumerate(copies[:-1]):
-            if place % 3 and len(copies) > FEW:
+            if place % ASKED and len(copies) > FEW:
                 item.add_marker(pytest.mark.slow)
 
 

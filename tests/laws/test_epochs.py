@@ -74,6 +74,7 @@ def test_all_orders_of_few_rows_are_as_likely():
     assert np.sum((counts - 100) ** 2 / 100) < 190
 
 
+@pytest.mark.slow
 def test_neighbours_of_many_rows_are_as_likely():
     """Of 200 rows the place of one and the row after another: each uniform over 20 bins, beyond 50 once in 1e4."""
     keys = jax.random.split(jax.random.key(1), 2000)

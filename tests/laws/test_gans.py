@@ -52,6 +52,16 @@ def test_image_networks_keep_the_group_and_know_their_classes(turned, tmp_path):
     np.testing.assert_array_equal(again.sheets, turned.sheets)
 
 
+def test_a_symmetry_needs_a_group_and_classes_are_those_of_the_data(turned):
+    with pytest.raises(hf.Refusal, match="is told how a group moves the data; got no on_x"):
+        hf.GAN(symmetry="both")
+    with pytest.raises(hf.Refusal, match="one, seven, two, one for all .* got the class 'nine'"):
+        turned.sample(0, 3, labels="nine")
+    with pytest.raises(hf.Refusal, match="one class for each of the 20 points"):
+        hf.GAN(on_x=SPACE).fit(POINTS, [1, 2], key=0)
+    assert jax.tree.leaves(turned.generator)
+
+
 def test_the_violation_is_measured_where_float64_is_off():
     """As a caller has it: the program that was made in single precision is not taken for that in double."""
     with jax.enable_x64(False):
@@ -143,13 +153,3 @@ def test_bad_input_is_refused_in_a_sentence(words):
     options, x = WORDS[words]
     with pytest.raises(hf.Refusal, match=words):
         hf.GAN(**options).fit(x, key=0, steps=1)
-
-
-def test_a_symmetry_needs_a_group_and_classes_are_those_of_the_data(turned):
-    with pytest.raises(hf.Refusal, match="is told how a group moves the data; got no on_x"):
-        hf.GAN(symmetry="both")
-    with pytest.raises(hf.Refusal, match="one, seven, two, one for all .* got the class 'nine'"):
-        turned.sample(0, 3, labels="nine")
-    with pytest.raises(hf.Refusal, match="one class for each of the 20 points"):
-        hf.GAN(on_x=SPACE).fit(POINTS, [1, 2], key=0)
-    assert jax.tree.leaves(turned.generator)

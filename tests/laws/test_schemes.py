@@ -62,7 +62,7 @@ def test_the_stationary_law_has_the_stated_temperature():
     false-alarm rate is below 1e-6; the Euler bias s·tau/2 is 0.5% and allowed for.
     """
     cloud = uniform(jnp.zeros((20_000, 4)))
-    path = flow(Descend(Penalty(2.0)), Langevin(Euler(), 0.5), cloud, key=KEY, dt=0.005, steps=800)
+    path = flow(Descend(Penalty(2.0)), Langevin(Euler(), 0.5), cloud, key=KEY, dt=0.005, steps=500)
     assert abs(float(path.cloud.atoms.var()) / 0.25 - 1) < 0.025
 
 
