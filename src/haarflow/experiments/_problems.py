@@ -1,7 +1,7 @@
-"""Small problems and what is known of them: bumps on the line under noise, and neurons on the circle.
+"""Small problems and what is known of them: bumps on the line under noise, neurons on the circle, eight Gaussians.
 
-The first are those of the experiments `langevin` and `fokker-planck`; the best law of the others, which
-`generalisation` learns, is a convex program.
+The first are those of the experiments `langevin` and `fokker-planck`; the best law of the second, which
+`generalisation` learns, is a convex program; the last are those of the gains under a group.
 """
 
 from typing import Any, NamedTuple
@@ -137,3 +137,12 @@ class Drawn(NamedTuple):
         neurons = np.maximum(self.xs @ EVEN.T, 0)
         alone = shares.sum() * np.mean(neurons**2 @ shares.sum(0))
         return float(alone - np.mean((neurons @ (shares[0] - shares[1])) ** 2)) / (2 * n)
+
+
+CIRCLE = (1, 2, 4, 8)  # the rotations that an estimator of eight Gaussians is told
+
+
+def ring(draw, n: int, deviation: float):
+    """n draws of eight Gaussians on the unit circle."""
+    angles = np.pi / 4 * draw.integers(8, size=n)
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1) + deviation * draw.normal(size=(n, 2))

@@ -4,7 +4,7 @@ import numpy as np
 
 from haarflow.algebra.groups import Dihedral, Hyperoctahedral, PlanarRotations, Symmetric
 from haarflow.algebra.reps import natural_rep
-from haarflow.experiments._divergences import CIRCLE, gains, ring
+from haarflow.experiments._problems import CIRCLE, ring
 from haarflow.measures.distances import w1
 from haarflow.measures.divergences import lip_alpha
 from haarflow.measures.samples import generator
@@ -22,7 +22,7 @@ from haarflow.runs.experiment import (
     panel,
     stream,
 )
-from haarflow.runs.style import DASHED, INK, failures, legend, log_axes, power_laws
+from haarflow.runs.style import DASHED, INK, failures, gains, legend, log_axes, power_laws
 
 ALPHAS = (1.5, 2.0, 4.0)
 SMALL = {"C4": PlanarRotations(4), "D4": Dihedral(4), "S3": Symmetric(3), "B2": Hyperoctahedral(2)}

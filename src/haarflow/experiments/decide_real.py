@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from haarflow.algebra.groups import PlanarRotations, Symmetric, Trivial
 from haarflow.algebra.reps import Rep, trivial_rep
 from haarflow.algebra.user_reps import image_rep, permutation_rep, point_set
-from haarflow.errors import Refusal
+from haarflow.learning.digit_images import digit_images
 from haarflow.measures.samples import generator
 from haarflow.practice.candidates import AUGMENT, AVERAGE, BUILT, PLAIN
 from haarflow.practice.decide import decide
@@ -125,7 +124,7 @@ class DecideReal(Experiment):
         return self._turned(draw, images, labels, 8, turn_is_label=turn_is_label)
 
     def turned_mnist(self, draw):
-        images, labels = _mnist(draw, self.mnist, self.rows)
+        images, labels = _digits(draw, self.rows, self.mnist)
         return self._turned(draw, images, labels, 28)
 
     def _turned(self, draw, images, labels, side: int, *, turn_is_label: bool = False):
@@ -219,24 +218,10 @@ def kind_of(recommended: str | None) -> str:
     return recommended if recommended in (PLAIN, AUGMENT) else "average or build in"
 
 
-def _digits(draw, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    from sklearn.datasets import load_digits
-
-    images, labels = (np.asarray(part) for part in load_digits(return_X_y=True))
+def _digits(draw, rows: int, folder: str = "") -> tuple[np.ndarray, np.ndarray]:
+    images, labels = digit_images(folder)
     kept = draw.permutation(len(images))[:rows]
-    return images[kept] / 16, labels[kept]
-
-
-def _mnist(draw, folder: str, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    from haarflow.learning.readers import load
-
-    found = sorted(Path(folder).glob("t10k-images-idx3-ubyte*"))
-    if not found:
-        raise Refusal(f"MNIST is read from a folder with t10k-images-idx3-ubyte.gz; got {folder}, which has none.")
-    sample = load(found[0])
-    kept = draw.permutation(len(sample.xs))[:rows]
-    labels = np.asarray(sample.ys)
-    return np.asarray(sample.xs)[kept].astype(float), labels[kept].reshape(len(kept), -1)[:, 0].astype(int)
+    return images[kept].reshape(len(kept), -1), labels[kept]
 
 
 def _columns_permuted(d: int, columns: tuple[int, ...]) -> Rep:

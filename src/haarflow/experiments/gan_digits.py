@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from haarflow.experiments import _digits
 from haarflow.measures.samples import generator
+from haarflow.practice import digit_features
 from haarflow.practice.fitted_gan import contact_sheet
 from haarflow.practice.gans import GAN, ROWS
 from haarflow.runs.experiment import Count, Experiment, above, below, blocks, named, over, panel, stream, tell
@@ -66,7 +66,9 @@ class GanDigits(Experiment):
         yield self.floor, blocks("run", self.runs, size=1)
 
     def _digits(self, key):
-        return _digits.digits(self.data, self.pixels, self.angles, int(generator(stream(key, "data")).integers(2**31)))
+        return digit_features.digits(
+            self.data, self.pixels, self.angles, int(generator(stream(key, "data")).integers(2**31))
+        )
 
     def train(self, key, share, row, run):
         """One start of one row on one share of the images, and its scores."""
@@ -103,10 +105,11 @@ class GanDigits(Experiment):
     def _scores(self, known, train, made):
         encoder, few = known.encoder, slice(0, TRANSPORTED)
         return {
-            "distance": _digits.frechet(encoder(made), encoder(known.test)),
-            "w1": _digits.w1_features(encoder, made[few], known.test[few], under=False),
-            "under": _digits.w1_features(encoder, made[few], known.test[few], under=True),
-            "memory": np.median(_digits.nearness(made, train)) / np.median(_digits.nearness(known.test, train)),
+            "distance": digit_features.frechet(encoder(made), encoder(known.test)),
+            "w1": digit_features.w1_features(encoder, made[few], known.test[few], under=False),
+            "under": digit_features.w1_features(encoder, made[few], known.test[few], under=True),
+            "memory": np.median(digit_features.nearness(made, train))
+            / np.median(digit_features.nearness(known.test, train)),
         }
 
     def claims(self, data):

@@ -4,7 +4,7 @@ import numpy as np
 
 from haarflow.algebra.groups import Dihedral, Hyperoctahedral, PlanarRotations, Symmetric
 from haarflow.algebra.reps import Rep, natural_rep
-from haarflow.experiments._divergences import CIRCLE, gains, ring
+from haarflow.experiments._problems import CIRCLE, ring
 from haarflow.measures.distances import w1
 from haarflow.measures.isometries import Shifts
 from haarflow.measures.samples import generator
@@ -22,7 +22,7 @@ from haarflow.runs.experiment import (
     power_law,
     stream,
 )
-from haarflow.runs.style import DASHED, INK, MUTED, failures, legend, log_axes, power_laws
+from haarflow.runs.style import DASHED, INK, MUTED, failures, gains, legend, log_axes, power_laws
 
 GROUPS = (1, 4, 16, 64, 256)
 STEPS = (1, 2, 4)

@@ -23,7 +23,12 @@ def decide_file(
     if rows is not None and rows < len(y):
         kept = np.sort(np.random.default_rng(options.get("seed", 0)).choice(len(y), rows, replace=False))
         table, y = Frame(table.columns, [column[kept] for column in table.values]), y[kept]
-    asked = {"group": group, "target": target, "rows": rows, **{name: str(value) for name, value in sorted(options.items())}}
+    asked = {
+        "group": group,
+        "target": target,
+        "rows": rows,
+        **{name: str(value) for name, value in sorted(options.items())},
+    }
     home = home_of(out, "decide", asked, data)
     answer = decide(table, y, group, keep=home / "fits.jsonl", **options)
     drawn = [

@@ -168,6 +168,14 @@ def slopes(
         reference(axis, sizes, power, edges)
 
 
+def gains(axis: Any, groups: Any, values: Named, order: int, label: str) -> None:
+    """The mean of the first group over that of each, with two standard errors."""
+    means, errors = values.mean("run").values, values.sem("run").values
+    bars = 2 * means[0] / means * np.hypot(errors[0] / means[0], errors / means)
+    look = {"color": colour(order), "marker": marker(order), "linestyle": "none", "label": label}
+    axis.errorbar(groups, means[0] / means, bars, **look)
+
+
 def curves(
     axis: Any,
     places: Any,

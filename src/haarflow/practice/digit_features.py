@@ -1,21 +1,16 @@
-"""Turned digits for experiments with GANs: images and classes, an encoder that is trained here, and distances of
-features."""
+"""Features of turned digits by an encoder that is trained here, and distances between features: how GANs are scored."""
 
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from haarflow.algebra.groups import PlanarRotations
 from haarflow.algebra.reps import trivial_rep
-from haarflow.algebra.user_reps import image_rep, regular_rep
-from haarflow.errors import Refusal
-from haarflow.learning.readers import load
+from haarflow.algebra.user_reps import regular_rep
+from haarflow.learning.digit_images import TURNS, digit_images, positions, resized, turned_at_random
 from haarflow.measures.distances import w1
 
-TURNS = PlanarRotations(4)
 TEST = 1000  # images that are kept for tests
 ENCODED = 4000  # images at most, on which the encoder is trained, each in its four positions
 
@@ -45,17 +40,11 @@ class Encoder(NamedTuple):
         return np.stack([self(one) for one in positions(images)]) / np.sqrt(TURNS.order)
 
 
-def positions(images: Float[np.ndarray, "n s s"]) -> Float[np.ndarray, "4 n s s"]:
-    """Every image in its four positions."""
-    turned = image_rep(TURNS, *images.shape[1:]).action().apply(images.reshape(len(images), -1))
-    return np.asarray(turned).reshape(4, *images.shape)
-
-
 @lru_cache(2)
 def digits(folder: str, pixels: int, angles: str, seed: int) -> Digits:
     """The digits of scikit-learn, or those of idx files in a folder, in pixels × pixels and turned at random."""
     draw = np.random.default_rng(seed)
-    images, classes = _read(folder)
+    images, classes = digit_images(folder)
     images = resized(images, pixels)
     order = draw.permutation(len(images))
     images, classes = images[order], classes[order]
@@ -63,50 +52,6 @@ def digits(folder: str, pixels: int, angles: str, seed: int) -> Digits:
     encoder = _trained(images[tests : tests + ENCODED], classes[tests : tests + ENCODED], seed)
     turned = turned_at_random(draw, images, angles)
     return Digits(turned[tests:], classes[tests:], turned[:tests], encoder)
-
-
-def _read(folder: str) -> tuple[np.ndarray, np.ndarray]:
-    if not folder:
-        from sklearn.datasets import load_digits
-
-        found: Any = load_digits()
-        return found.images / 16.0, found.target
-    paths = sorted(Path(folder).glob("train-images*idx3*")) or sorted(Path(folder).glob("*images*idx3*"))
-    if not paths:
-        raise Refusal(
-            f"The setting data is a folder with idx files such as train-images-idx3-ubyte.gz; got {folder!r}, which "
-            "has none. Name the folder, or leave data out for the digits of scikit-learn."
-        )
-    found = load(paths[0])
-    size = round(np.sqrt(found.xs.shape[1]))
-    return np.asarray(found.xs, float).reshape(-1, size, size), np.asarray(found.ys).ravel().astype(int)
-
-
-def resized(images: Float[np.ndarray, "n s s"], pixels: int) -> Float[np.ndarray, "n p p"]:
-    """Images in another size, smoothed before they are made smaller."""
-    from scipy.ndimage import gaussian_filter, zoom
-
-    scale = pixels / images.shape[1]
-    if scale == 1:
-        return images
-    blur = max(0.0, 1 / scale - 1) / 2
-    smooth = gaussian_filter(images, (0, blur, blur)) if blur else images
-    made: Any = zoom(smooth, (1, scale, scale), order=1, mode="nearest", grid_mode=True)
-    return np.clip(made, 0, 1)
-
-
-def turned_at_random(draw: np.random.Generator, images: np.ndarray, angles: str) -> np.ndarray:
-    """Every image turned by a random quarter turn, exactly; or by any angle, by cubic splines."""
-    if angles == "quarter":
-        places, found = draw.integers(4, size=len(images)), np.empty_like(images)
-        for place in range(4):
-            found[places == place] = positions(images[places == place])[place]
-        return found
-    from scipy.ndimage import rotate
-
-    degrees = draw.uniform(0, 360, len(images))
-    turned = [rotate(one, angle, reshape=False, order=3) for one, angle in zip(images, degrees, strict=True)]
-    return np.clip(turned, 0, 1)
 
 
 def _trained(images: np.ndarray, classes: np.ndarray, seed: int) -> Encoder:
