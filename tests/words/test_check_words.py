@@ -102,8 +102,8 @@ def test_decide_refuses_in_one_sentence(file, capsys, words, sentence):
 
 
 def test_decide_answers_from_a_file_and_from_some_of_its_rows(file, capsys):
-    words = ["decide", file, "--group", "permute columns u, v", "--model", "linear", "--folds", "2", "--repeats", "1", "--json"]
-    assert cli.answer([*words, "--rows", "60"]) == 0
+    words = ["decide", file, "--group", "permute columns u, v", "--model", "linear", "--json"]
+    assert cli.answer([*words, "--rows", "60", "--folds", "2", "--repeats", "1"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["n"] == 60
     assert found["penalty"] == "alpha"
