@@ -39,6 +39,18 @@ def pytest_configure(config):
         os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
         jax.config.update("jax_disable_most_optimizations", True)
         share_contexts()
+    draw_without_reading()
+
+
+def draw_without_reading():
+    """Hypothesis draws numbers of its own alone: to find those that our files name, it reads all of them first.
+
+    That takes seconds in every process, for three files of tests that draw. It is a part of hypothesis which may change.
+    """
+    with contextlib.suppress(ImportError, AttributeError):
+        from hypothesis.internal.conjecture import providers
+
+        providers.is_local_module_file = lambda path: False
 
 
 def share_contexts():
