@@ -22,7 +22,7 @@ def storm(*words):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("calls", [40, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("calls", [20, pytest.param(300, marks=pytest.mark.slow)])
 def test_bad_calls_of_public_names_are_refused_and_no_name_is_forgotten(calls):
     """Of all names a call each in the slow tier."""
     told = storm("--calls", calls, "--seed", 12, "--bad")

@@ -81,20 +81,12 @@ def test_the_estimators_are_imported_on_demand():
         for node, name in imports(tree):
             if node in tree.body and path.name not in ESTIMATORS | {"estimators.py"}:
                 assert name not in theirs | {"haarflow.estimators"}, f"{path.name} imports {name} at the top"
-    code = "import sys, haarflow, haarflow.practice, haarflow.cli; haarflow.decide; print('sklearn' in sys.modules)"
-    assert fresh(code) == "False"
 
 
 def test_the_command_line_starts_without_jax():
     code = "import sys, haarflow.cli; print(sorted({'jax', 'matplotlib', 'scipy', 'numpy'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def fresh(code, strip=True):
-    """What a Python process of its own prints."""
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    return said.strip() if strip else said
 
 
 def test_every_public_name_loads_and_is_found_once():
@@ -107,19 +99,24 @@ def test_every_public_name_loads_and_is_found_once():
     assert not [name for name in plain if (SOURCE / f"{name}.py").exists() or (SOURCE / name).exists()]
 
 
-def test_a_star_gives_the_names_of_the_stub_and_no_stranger():
+def test_names_wait_until_they_are_asked_for_and_a_star_gives_those_of_the_stub():
     code = """
-import haarflow
+import sys, haarflow
 print(*[name for name in vars(haarflow) if name[0] != '_'])
 print(haarflow.Trajectory.__module__)
-del haarflow
+import haarflow.practice, haarflow.cli
+haarflow.decide
+print('sklearn' in sys.modules)
+del haarflow, sys
 before = set(globals()) | {'before'}
 from haarflow import *
 print(*sorted(set(globals()) - before))
 """
-    bare, home, star = fresh(code, strip=False).splitlines()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    bare, home, known, star = done.stdout.splitlines()
     assert bare == ""
     assert home.startswith("haarflow.dynamics.")
+    assert known == "False", "scikit-learn is imported where it is used"
     assert star.split() == dir(haarflow)
 
 
