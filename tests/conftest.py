@@ -4,7 +4,7 @@ Most tests compile many small programs and run each of them once: compiling is m
 optimisations are most of compiling. Tests that run long, or are about the compiled program itself, carry the mark
 `optimised`: they are compiled as a user's programs are. `make test-slow` compiles all of them so.
 
-A law that is asked of many members is asked of a sixth of them by default, the first and the last among them, and of
+A law that is asked of many members is asked of a tenth of them by default, the first and the last among them, and of
 all in the slow tier, unless the test carries the mark `each`.
 """
 
@@ -22,7 +22,7 @@ PLAIN = "--xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters"  # XLA
 WHOLE = "--xla_cpu_parallel_codegen_split_count=1"  # small programs are not cut into parts: 13% of compiling
 COPIED = ("laws", "oracles")  # folders in which many cases of a test are copies of one law
 FEW = 4  # cases that are all asked
-ASKED = 6  # of more, one in six
+ASKED = 10  # of more, one in ten
 
 
 def in_a_hurry(config):
@@ -45,7 +45,7 @@ def pytest_configure(config):
 def draw_without_reading():
     """Hypothesis draws numbers of its own alone: to find those that our files name, it reads all of them first.
 
-    That takes seconds in every process, for three files of tests that draw. It is a part of hypothesis which may change.
+    That takes seconds in every process, for three files of tests that draw. This part of hypothesis may change.
     """
     with contextlib.suppress(ImportError, AttributeError):
         from hypothesis.internal.conjecture import providers
@@ -73,7 +73,7 @@ def share_contexts():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Of many cases of one law those between are slow, but for every sixth."""
+    """Of many cases of one law those between are slow, but for every tenth."""
     cases = collections.defaultdict(list)
     for item in items:
         if item.path.parent.name in COPIED and not any(map(item.get_closest_marker, ("slow", "each"))):
@@ -85,8 +85,9 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """What is imported by now stays to the end: the collector need not look at it again and again."""
+    """What is imported by now stays to the end: the collector need not look at it again and again, and less often."""
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
     gc.enable()
 
 

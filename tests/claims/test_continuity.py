@@ -19,6 +19,7 @@ def test_the_claims_hold_and_the_record_draws_itself(rehearsal):
     assert rehearsal.shown()
 
 
+@pytest.mark.slow
 def test_the_printed_term_is_seen(rehearsal):
     assert rehearsal.lost("printed", ("grid",)) == {"grid: the continuity equation conserves mass to 1e-12"}
 

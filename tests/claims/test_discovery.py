@@ -124,5 +124,6 @@ def test_parts_cover_every_run_once():
     }
 
 
+@pytest.mark.slow
 def test_the_panels_draw(ideal):
     assert all(style.render(panel, "salt").startswith("<svg") for panel in SMALL.panels(ideal))

@@ -95,6 +95,7 @@ def test_atoms_without_mass_and_repeated_rows_change_nothing():
     np.testing.assert_allclose(among.velocity[:4], alone.velocity, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_adam_keeps_ea_exact():
     found = SMALL.train(jax.random.key(0), "sigmoid Adam", 8, 0.02, 2)
     assert found.shape == (4, 8)

@@ -67,6 +67,7 @@ def test_each_claim_sees_its_planted_fault(data, name, where, value, claim):
     assert any(words.startswith(claim) for words in failing(data))
 
 
+@pytest.mark.slow
 def test_noise_that_is_not_projected_leaves_the_fixed_space():
     keys = jax.random.split(jax.random.key(0), 2)
     four = published.four(published.task("weak", 5), 1e-4)

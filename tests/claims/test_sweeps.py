@@ -171,6 +171,7 @@ def test_numbers_are_drawn_along_the_swept_setting(records, across, lines):
 
 
 @pytest.mark.parametrize(("hard", "code"), [pytest.param(4096, 1, marks=pytest.mark.slow), (100, 2)])
+@pytest.mark.slow
 def test_a_sweep_may_have_more_runs_than_files_are_open_at_once(written, tmp_path, hard, code):
     seeds = list(range(50))
     file = written(f'experiment = "broken"\nseeds = {seeds}')

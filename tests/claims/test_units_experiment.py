@@ -71,6 +71,7 @@ def test_a_residual_network_keeps_invariance_and_loses_linearity():
     assert all(found[what] > 1e-3 for what in LINEAR)
 
 
+@pytest.mark.slow
 def test_data_that_lost_an_image_are_seen():
     lost = SMALL.model_copy(update={"fault": "unclosed data"})
     found = dict(lost.statements(KEY, "two-layer, hidden still")["failing"].each("statement"))

@@ -27,6 +27,7 @@ def test_the_verdicts_follow_the_data(small):
     assert not next(claim.holds for sentence, claim in claims.items() if "−0.1 and" in sentence)
 
 
+@pytest.mark.slow
 def test_distances_are_solved_for_the_first_repetitions_only():
     wide = WeakInvariance(sizes=(5, 6), repetitions=12, inputs=20)
     found = wide.train(jax.random.key(0), teacher="weak", n=5, run=range(12))

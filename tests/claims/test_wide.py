@@ -66,6 +66,7 @@ def test_memory_is_told_beside_the_seconds_and_never_in_the_record(tmp_path, mon
     assert f"the largest worker held {record.memory:,.0f} MB" in report.section(record).html
 
 
+@pytest.mark.slow
 def test_a_part_is_not_blamed_for_the_memory_of_the_one_before():
     held = np.ones(60_000_000)  # 480 MB
     before = machine.peak_memory() or 0.0

@@ -49,6 +49,7 @@ def test_a_held_cloud_keeps_the_growth_of_its_field():
     np.testing.assert_allclose(held.growth, at(field, cloud).growth, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_one_step_pulls_as_far_as_it_escapes():
     """After a single step a held and a free training have left by the same vector."""
     start = SETTING.start(KEY)

@@ -137,6 +137,7 @@ def test_the_si_distance_is_the_distance_to_the_projection_and_the_nearest(rep):
     assert float(si_distance(mu.project(rep), rep)) < 1e-12
 
 
+@pytest.mark.slow
 def test_relative_distances_reach_one_half_squared_at_most():
     for rep in REPS:
         for seed in range(3):

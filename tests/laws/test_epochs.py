@@ -153,6 +153,7 @@ def batch(data, key):
     return data.batch(key)
 
 
+@pytest.mark.slow
 def test_wrapped_data_are_in_order_too():
     swap = natural_rep(Cyclic(2))
     sample = Sample(np.arange(10.0).reshape(5, 2), np.arange(5.0), size=5, replace=False)

@@ -50,6 +50,7 @@ def shown(member):
     return type(member).__name__
 
 
+@pytest.mark.slow
 def test_blocks_of_particles_change_nothing(monkeypatch):
     """Seven atoms, three inputs, two outputs: in blocks of 1, 3 and 5 particles, uneven ends and averages included."""
     swap = natural_rep(Cyclic(2))

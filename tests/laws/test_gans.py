@@ -76,6 +76,7 @@ def test_a_symmetry_needs_a_group_and_classes_are_those_of_the_data(turned):
     assert jax.tree.leaves(turned.generator)
 
 
+@pytest.mark.slow
 def test_the_violation_is_measured_where_float64_is_off():
     """As a caller has it: the program that was made in single precision is not taken for that in double."""
     with jax.enable_x64(False):

@@ -70,6 +70,7 @@ def test_a_unit_a_network_and_a_function_are_networks():
     assert Risk(unit, sample).unit is unit
 
 
+@pytest.mark.slow
 def test_a_linear_network_of_any_kind_is_reduced_and_a_residual_one_is_not():
     """The network of users that is linear is averaged whole; where it is not linear that would be wrong."""
 

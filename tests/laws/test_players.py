@@ -122,6 +122,7 @@ def test_each_player_steps_from_where_all_were():
 SCHEME = Each({"x": Extragradient(), "y": Langevin(Optax(optax.adam(1.0)), 1e-3)})
 
 
+@pytest.mark.slow
 def test_many_keys_run_players_as_one_program():
     keys, dt = jax.random.split(KEY, 3), np.array([0.1, 0.2, 0.1])
     stacked = {"x": stack_clouds([weighted(5, 2, seed) for seed in (3, 8, 9)]), "y": PAIR["y"]}

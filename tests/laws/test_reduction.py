@@ -103,6 +103,7 @@ def test_draws_with_their_whole_orbits_are_reduced_too():
     )
 
 
+@pytest.mark.slow
 def test_averaging_folds_its_samples_on_every_cloud_and_its_particles_over_any_data():
     unit, sample, start, on_x, on_y, loss = turning()
     averaged, data = hf.average(unit, on_x, on_y), thinned(sample, on_x, on_y)

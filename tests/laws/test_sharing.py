@@ -183,6 +183,7 @@ def test_lists_and_single_precision_are_welcome():
     np.testing.assert_array_equal(SignedPermutation([1, 0], [1, -1], [0], [1]).matrices()[0], [[0, -1], [1, 0]])
 
 
+@pytest.mark.slow
 def test_rows_of_a_thousand_coordinates_are_searched():
     """Deeper than Python's own recursion goes."""
     basis = np.linalg.qr(np.random.default_rng(0).standard_normal((1500, 3)))[0]

@@ -107,6 +107,7 @@ def test_a_run_that_is_killed_goes_on(tmp_path, monkeypatch):
     assert len(calls) == 101, "other labels are another question"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_done_is_left_out_and_said():
     rotations = hf.natural_rep(hf.SpecialOrthogonal(2))
     found = hf.decide(X, RING, rotations, draws=4, **FAST)

@@ -55,6 +55,7 @@ def test_the_velocity_of_one_particle_is_the_gradient_of_its_loss():
     np.testing.assert_allclose(deep.variation(uniform(np.array([[a, b]]))).velocity[0], expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_moved_clouds_answer_moved_inputs_and_orbits_are_equivariant():
     on_y = trivial_rep(S3.group, 2)
     model = Residual((Dense(3, 3, "tanh"), Perceptron(3, 2, "tanh")))

@@ -74,6 +74,7 @@ def test_birth_and_death_make_the_replicator_on_average():
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_gaussians_stay_gaussian_at_random_parameters(seed):
     """Weights and birth–death, with transport, growth and noise: 4 sigma (over 16 runs) + twice Euler's own error.
 

@@ -136,6 +136,7 @@ def test_the_lower_of_two_tilted_wells_wins_and_the_other_is_listed():
     assert metastable.free_energy > found.free_energy + 0.02
 
 
+@pytest.mark.slow
 def test_above_the_critical_temperature_there_is_one_law():
     """It is where Var = beta at m = 0: beta_c = (2 Γ(3/4) / Γ(1/4))² = 0.457."""
     critical = (2 * gamma(0.75) / gamma(0.25)) ** 2

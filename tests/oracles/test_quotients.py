@@ -135,6 +135,7 @@ def test_bounds_hold_for_all_of_an_infinite_group():
     )
 
 
+@pytest.mark.slow
 def test_draws_estimate_the_averaged_kernel():
     """Within four standard errors of the 40 draws: a false alarm in one of 3000 keys."""
     group = SpecialOrthogonal(2)

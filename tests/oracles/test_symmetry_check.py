@@ -46,6 +46,7 @@ def test_equivariant_outputs_move_with_their_inputs():
     assert hf.check_symmetry(x, y, turn, key=0).verdict == "broken"
 
 
+@pytest.mark.slow
 def test_the_largest_subgroup_that_is_not_refuted_is_named():
     draw = np.random.default_rng(2)
     x = draw.normal(size=(800, 2))

@@ -18,6 +18,7 @@ KEPT = {"laws": snapshot}
 CLOUD = Cloud(jnp.array([[1.0, -2.0], [0.5, 3.0]]), jnp.array([0.25, 0.75]))
 
 
+@pytest.mark.slow
 def test_the_average_of_a_shrinking_cloud():
     """θ' = −θ: the mean of the average is (1 − e^{−T})/T of the first, by the trapezoidal rule to second order."""
     errors = []

@@ -129,6 +129,7 @@ def _level(member):
     return {"JensenShannon": 0.0, "ReverseKullbackLeibler": -1.0}[type(member).__name__]
 
 
+@pytest.mark.slow
 def test_a_neural_discriminator_nears_the_divergence_of_two_gaussians():
     """JS(N(1,1), N(0,1)) by quadrature, told from held-out points within four standard errors of it."""
     from scipy.integrate import quad
