@@ -73,6 +73,7 @@ def test_batches_that_do_not_repeat_are_refused():
         Rates(batches=(3, 20))
 
 
+@pytest.mark.slow
 def test_parts_fit_together(rehearse):
     small = SMALL.model_dump() | {"settings": ("sigmoid SGD",)}
     found = rehearse(Rates, jax.random.key(0), **small).data()

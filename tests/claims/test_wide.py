@@ -11,6 +11,7 @@ from haarflow.experiments.wide import Wide
 from haarflow.practice.compare import SCHEMES
 from haarflow.runs import catalogue, judge, machine, report, scheduler
 
+pytestmark = pytest.mark.slow  # the claims of weak-invariance at more particles
 SMALL = {"particles": 2000, "smaller": (100,), "steps": 20, "inputs": 50, "mmd_up_to": 100}
 
 
@@ -66,7 +67,6 @@ def test_memory_is_told_beside_the_seconds_and_never_in_the_record(tmp_path, mon
     assert f"the largest worker held {record.memory:,.0f} MB" in report.section(record).html
 
 
-@pytest.mark.slow
 def test_a_part_is_not_blamed_for_the_memory_of_the_one_before():
     held = np.ones(60_000_000)  # 480 MB
     before = machine.peak_memory() or 0.0

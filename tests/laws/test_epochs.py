@@ -103,7 +103,7 @@ class Seen(Functional):
         return []
 
 
-@pytest.mark.parametrize("scheme", [Euler(), Heun()], ids=["Euler", "Heun"])
+@pytest.mark.parametrize("scheme", [Euler(), pytest.param(Heun(), marks=pytest.mark.slow)], ids=["Euler", "Heun"])
 def test_a_flow_goes_through_epochs(scheme):
     """13 rows in batches of 4: after 13 steps every row was taken four times, by every run in an order of its own."""
     rows = Sample(np.arange(13.0)[:, None], np.zeros(13), size=4, replace=False)

@@ -59,7 +59,9 @@ def test_the_fused_form_of_large_clouds_is_that_of_small_ones(name):
         np.testing.assert_allclose(found, np.concatenate(parts), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("unit", [hf.Dense(2, 2), hf.Perceptron(2, 2, "tanh")], ids=str)
+@pytest.mark.parametrize(
+    "unit", [hf.Dense(2, 2), pytest.param(hf.Perceptron(2, 2, "tanh"), marks=pytest.mark.slow)], ids=str
+)
 def test_one_switch_runs_a_flow_by_the_plain_forms(unit, monkeypatch):
     """The same flow, noise and data by formulas and public JAX alone, without the parts of JAX that may change."""
     swap = hf.natural_rep(hf.Cyclic(2))

@@ -146,6 +146,7 @@ def test_a_neural_discriminator_nears_the_divergence_of_two_gaussians():
     assert len(found.table()["objective"]) == 300
 
 
+@pytest.mark.slow
 def test_a_neural_discriminator_under_a_group_is_invariant():
     draw = np.random.default_rng(1)
     x, y = draw.normal(size=(40, 2)) + 1, draw.normal(size=(30, 2))
