@@ -4,12 +4,14 @@ They lie in OUT/<question>/<digest>/, where the digest is that of what was asked
 beside them, so that the same command goes on where it was stopped.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from haarflow.errors import Refusal
 from haarflow.practice.answers import Answer, short
 from haarflow.runs import ledger, style
 from haarflow.runs.panels import Panel
@@ -33,11 +35,23 @@ class Drawn:
 
 
 def home_of(out: Path, question: str, asked: Mapping[str, Any], data: Path) -> Path:
-    """The folder of an answer, made; named by what was asked and by the bytes of the data."""
+    """The folder of an answer, named by what was asked and by the bytes of the data."""
     content = ledger.sha256(data.read_bytes()) if data.is_file() else str(data)
-    home = out / question / ledger.sha256(ledger.canonical({**asked, "data": content}))[:16]
+    return out / question / ledger.sha256(ledger.canonical({**asked, "data": content}))[:16]
+
+
+@contextmanager
+def begun(home: Path) -> Iterator[None]:
+    """The folder is made, and is gone again where the question was refused before anything was kept in it."""
+    made = [one for one in (home, *home.parents) if not one.exists()]
     ledger.folder(home)
-    return home
+    try:
+        yield
+    except Refusal:
+        with suppress(OSError):  # a folder that holds something stays, and so do those around it
+            for one in made:
+                one.rmdir()
+        raise
 
 
 def publish(

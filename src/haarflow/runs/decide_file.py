@@ -9,7 +9,7 @@ from haarflow.learning.readers import read_pairs
 from haarflow.learning.tables import Frame
 from haarflow.practice.decide import decide
 from haarflow.practice.decision import THEORY, Decision
-from haarflow.runs.answer_page import Drawn, home_of, publish
+from haarflow.runs.answer_page import Drawn, begun, home_of, publish
 
 
 def decide_file(
@@ -30,7 +30,8 @@ def decide_file(
         **{name: str(value) for name, value in sorted(options.items())},
     }
     home = home_of(out, "decide", asked, data)
-    answer = decide(table, y, group, keep=home / "fits.jsonl", **options)
+    with begun(home):
+        answer = decide(table, y, group, keep=home / "fits.jsonl", **options)
     drawn = [
         Drawn(
             "Test loss of every candidate",
