@@ -55,17 +55,29 @@ def begun(home: Path) -> Iterator[None]:
 
 
 def publish(
-    home: Path, answer: Answer, title: str, drawn: Sequence[Drawn], notes: Sequence[str], asked: Mapping[str, Any]
+    home: Path,
+    answer: Answer,
+    title: str,
+    drawn: Sequence[Drawn],
+    notes: Sequence[str],
+    asked: Mapping[str, Any],
+    *,
+    columns: Mapping[str, list] | None = None,
 ) -> Path:
-    """Write the numbers and the page of an answer; returns the page's path."""
+    """Write the numbers and the page of an answer, with its table or these columns; returns the page's path."""
     ledger.write(home / NUMBERS, (answer.to_json() + "\n").encode())
     pictures = [picture(one.panel(), f"{home.name}-{order}") for order, one in enumerate(drawn)]
-    ledger.write(home / REPORT, page(answer, title, pictures, notes, asked).encode())
+    ledger.write(home / REPORT, page(answer, title, pictures, notes, asked, columns or answer.table()).encode())
     return home / REPORT
 
 
 def page(
-    answer: Answer, title: str, pictures: Sequence[Picture], notes: Sequence[str], asked: Mapping[str, Any]
+    answer: Answer,
+    title: str,
+    pictures: Sequence[Picture],
+    notes: Sequence[str],
+    asked: Mapping[str, Any],
+    columns: Mapping[str, list],
 ) -> str:
     """The whole page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -76,7 +88,6 @@ def page(
     macros: Any = environment.get_template("answer.html").module
     css, script = ((files("haarflow.runs") / "assets" / f"report.{kind}").read_text("utf-8") for kind in ("css", "js"))
     css = css.replace("LIGHT", style.variables(dark=False)).replace("DARK", style.variables(dark=True))
-    columns = answer.table()
     rows = [[short(cell) for cell in row] for row in zip(*columns.values(), strict=True)]
     facts = {name: str(value) for name, value in asked.items()}
     return str(macros.page(title, str(answer), pictures, list(columns), rows, notes, facts, css, script)).strip() + "\n"

@@ -7,6 +7,7 @@ import numpy as np
 
 from haarflow.learning.readers import read_pairs
 from haarflow.learning.tables import Frame
+from haarflow.practice.candidates import PLAIN
 from haarflow.practice.decide import decide
 from haarflow.practice.decision import THEORY, Decision
 from haarflow.runs.answer_page import Drawn, begun, home_of, publish
@@ -42,7 +43,23 @@ def decide_file(
     ]
     if len(answer.sizes) > 1:
         drawn.append(Drawn("Learning curve", "The mean test loss against the rows trained on.", answer.draw_curve))
-    return answer, publish(home, answer, "Augment, average or build in?", drawn, notes(answer), {"data": data, **asked})
+    facts = {"data": data, **asked}
+    title = "Augment, average or build in?"
+    return answer, publish(home, answer, title, drawn, notes(answer), facts, columns=columns(answer))
+
+
+def columns(answer: Decision) -> dict[str, list]:
+    """The columns that a page has room for: intervals in one cell each."""
+    known = answer.table()
+    gaps = [str(answer.interval(name, PLAIN)) if name != PLAIN else "" for name in answer.names]
+    kept = ("equivariance error", "seconds to train", "seconds to predict", "memory MB", "parameters")
+    more = [name for name in (answer.penalty, "share of rows") if name in known]
+    return {
+        "candidate": list(answer.names),
+        answer.loss: [str(answer.interval(name)) for name in answer.names],
+        "minus plain": gaps,
+        "excluded": ["yes" if one else "no" for one in known["excluded"]],
+    } | {name: known[name] for name in (*kept, *more)}
 
 
 def notes(answer: Decision) -> list[str]:
