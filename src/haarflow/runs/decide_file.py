@@ -52,14 +52,17 @@ def columns(answer: Decision) -> dict[str, list]:
     """The columns that a page has room for: intervals in one cell each."""
     known = answer.table()
     gaps = [str(answer.interval(name, PLAIN)) if name != PLAIN else "" for name in answer.names]
-    kept = ("equivariance error", "seconds to train", "seconds to predict", "memory MB", "parameters")
-    more = [name for name in (answer.penalty, "share of rows") if name in known]
+    chosen = {name: known[name] for name in (answer.penalty, "share of rows") if name in known}
     return {
-        "candidate": list(answer.names),
+        "candidate": [name if name in answer.eligible else f"{name} (excluded)" for name in answer.names],
         answer.loss: [str(answer.interval(name)) for name in answer.names],
         "minus plain": gaps,
-        "excluded": ["yes" if one else "no" for one in known["excluded"]],
-    } | {name: known[name] for name in (*kept, *more)}
+        "equivariance error": known["equivariance error"],
+        "train s": known["seconds to train"],
+        "predict s": known["seconds to predict"],
+        "MB": known["memory MB"],
+        "parameters": known["parameters"],
+    } | chosen
 
 
 def notes(answer: Decision) -> list[str]:
