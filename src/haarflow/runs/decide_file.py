@@ -12,6 +12,8 @@ from haarflow.practice.decide import decide
 from haarflow.practice.decision import THEORY, Decision
 from haarflow.runs.answer_page import Drawn, begun, home_of, publish
 
+ROUNDED = ("equivariance error", "seconds to train", "seconds to predict", "memory MB")  # on a page, to two digits
+
 
 def decide_file(
     data: Path, group: str, target: str | None, out: Path, *, rows: int | None = None, **options: Any
@@ -52,15 +54,16 @@ def columns(answer: Decision) -> dict[str, list]:
     """The columns that a page has room for: intervals in one cell each."""
     known = answer.table()
     gaps = [str(answer.interval(name, PLAIN)) if name != PLAIN else "" for name in answer.names]
+    rounded = {name: [f"{one:.2g}" for one in known[name]] for name in ROUNDED}
     chosen = {name: known[name] for name in (answer.penalty, "share of rows") if name in known}
     return {
         "candidate": [name if name in answer.eligible else f"{name} (excluded)" for name in answer.names],
         answer.loss: [str(answer.interval(name)) for name in answer.names],
         "minus plain": gaps,
-        "equivariance error": known["equivariance error"],
-        "train s": known["seconds to train"],
-        "predict s": known["seconds to predict"],
-        "MB": known["memory MB"],
+        "equivariance error": rounded["equivariance error"],
+        "train s": rounded["seconds to train"],
+        "predict s": rounded["seconds to predict"],
+        "MB": rounded["memory MB"],
         "parameters": known["parameters"],
     } | chosen
 
