@@ -66,8 +66,8 @@ class SymmetryCheck(Answer):
     def sentence(self) -> str:
         """The verdict with its numbers."""
         price = (
-            f"building it in costs {self.cost:.1%} of the variance of y at {self.rows} rows with this regressor "
-            f"({1 - 2 * self.level:.0%} interval {self.low:.1%} to {self.high:.1%})"
+            f"building it in costs {self.cost:z.1%} of the variance of y at {self.rows} rows with this regressor "
+            f"({1 - 2 * self.level:.0%} interval {self.low:z.1%} to {self.high:z.1%})"
         )
         refuted = self.function <= self.level
         said = f"the score test {'refutes it' if refuted else 'does not refute it'} (p = {self.function:.2g})"
@@ -109,7 +109,7 @@ class SymmetryCheck(Answer):
         within = {"ha": "right", "va": "bottom", "color": "#2a7f62", "fontsize": 8, "rotation": 90}
         axis.text(self.tolerance, -0.56, f"within {self.tolerance:.1%}", **within)
         axis.set(ylim=(-0.6, 0.5), yticks=[], xlabel="cost of building it in, share of the variance of y")
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:.1%}")
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:z.1%}")
         found = f"p-values: inputs {self.inputs:.2g}, joint {self.joint:.2g}, function {self.function:.2g}"
         axis.set_title(f"{self.group}, {self.rows} rows\n{found}", fontsize=9)
         return axis

@@ -95,10 +95,11 @@ class SymmetrySearch(Answer):
         power = f"a break that costs less than {self.smallest:.1%} of the variance could not have been seen"
         if self.confirmed:
             best = self.confirmed[0]
-            more = f" and {len(self.confirmed) - 1} others" if len(self.confirmed) > 1 else ""
+            others = len(self.confirmed) - 1
+            more = f" (and {others} other{'s' * (others > 1)})" if others else ""
             return (
-                f"These data have the symmetry {best.name}{more} within {self.tolerance:.1%} of the variance of y: on "
-                f"{self.rows} rows that the search had not seen it costs {best.cost:.1%} (up to {best.high:.1%}) and "
+                f"These data have a symmetry within {self.tolerance:.1%} of the variance of y, {best.name}{more}: on "
+                f"{self.rows} rows that the search had not seen it costs {best.cost:z.1%} (up to {best.high:z.1%}) and "
                 f"the score test does not refute it (p = {best.function:.2g}); {power}. {self.search}"
             )
         if any(one.answer == "cannot tell" for one in self.candidates):
@@ -144,7 +145,7 @@ class SymmetrySearch(Answer):
             axis.plot([], [], "o-", color=colours[answer], label=answer)
         axis.set(yticks=range(len(shown)), ylim=(len(shown) - 0.4, -0.6))
         axis.set(xlabel="cost on held-out rows, share of the variance of y")
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:.1%}")
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:z.1%}")
         axis.set_yticklabels([_shortened(one.name) for one in shown], fontsize=7)
         axis.legend(fontsize=7)
         of = f", {SHOWN} of {len(asked)}" if len(asked) > SHOWN else ""
