@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 BIN := .venv/bin
 OUT ?= results
 
-.PHONY: demo test test-slow test-browser lab lint bench gallery reference results picture clean
+.PHONY: demo test test-slow test-browser lab lint bench gallery reference tutorials results picture clean
 
 demo: .venv/ready
 	$(BIN)/haarflow reproduce --tour --out $(OUT)
@@ -39,6 +39,9 @@ picture: .venv/ready
 results: .venv/ready
 	for seed in 0 1; do $(BIN)/haarflow reproduce --quick --seed $$seed --out $(OUT); done
 	$(BIN)/python docs/make_results.py $(OUT)
+
+tutorials: .venv/ready
+	$(BIN)/python docs/make_tutorials.py
 
 reference: .venv/ready
 	$(BIN)/python docs/make_reference.py

@@ -51,5 +51,24 @@ print("DA and FA stay together:", float(gap) < 1e-12)
 ea = hf.flow(hf.restrict(hf.Descend(risk), action), hf.Euler(), cloud, key=0, dt=0.5, steps=200)
 print("restricted network is constant:", float(np.ptp(hf.network(unit, ea.cloud, x))) < 1e-12)
 
+# %% The three places side by side, along one axis of the plane: what was to be learnt, what plain training and
+# averaging reach in the same time, and the constant.
+import matplotlib  # noqa: E402
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+averaged_unit = hf.average(unit, on_x, on_y)
+fa_path = hf.flow(hf.Descend(fa), hf.Euler(), cloud, key=0, dt=0.5, steps=200)
+line = np.stack([np.linspace(-2.5, 2.5, 101), np.zeros(101)], axis=1)
+figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
+axis.plot(line[:, 0], np.cos(2 * abs(line[:, 0])), color="0.6", label="target")
+axis.plot(line[:, 0], hf.network(unit, path.cloud, line), label="plain")
+axis.plot(line[:, 0], hf.network(averaged_unit, fa_path.cloud, line), label="averaged")
+axis.plot(line[:, 0], hf.network(unit, ea.cloud, line), label="restricted")
+axis.set(xlabel="first coordinate")
+axis.legend(ncols=2, fontsize=8)
+figure.savefig("first_hour.png", dpi=100)
+
 # %% Where to go from here: docs/choose.md for which way to use, docs/maths.md for symbol → name, `haarflow list` for
 # the claims of the papers, each of which is one file that you can run.

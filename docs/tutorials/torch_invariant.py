@@ -1,4 +1,4 @@
-"""Is my torch model invariant? A script that reads like a page: `python docs/tutorials/torch_invariant.py`.
+"""Is my torch model invariant?
 
 A convolutional network sorts small images into two kinds, and a left–right flip should not matter. We ask three
 questions: how far is the network from invariant, in which layer does that begin, and does training help?
@@ -79,9 +79,11 @@ print(hf.equivariance_error(Averaged(model).eval(), x[200:300], mirror, **option
 print(hf.equivariance_error(Averaged(model).double().eval(), x[200:300], mirror, **options))
 
 # %% The picture: where the error appears.
-if __name__ == "__main__":
-    import matplotlib.pyplot as plt
+import matplotlib  # noqa: E402
 
-    figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
-    hf.equivariance_error(model, x[200:300], mirror, layers=True, **options).draw(axis)
-    figure.savefig("torch_invariant.png", dpi=100)
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
+hf.equivariance_error(model, x[200:300], mirror, layers=True, **options).draw(axis)
+figure.savefig("torch_invariant.png", dpi=100)

@@ -124,6 +124,8 @@ def test_images_in_idx_files_are_samples_with_the_labels_beside_them(tmp_path, e
     assert (sample.size, sample.replace, sample.xs.dtype) == (1, False, np.float32)
     np.testing.assert_array_equal(sample.xs, pixels.reshape(2, 12).astype(np.float32) / np.float32(255))
     np.testing.assert_array_equal(sample.ys, [[7], [2]])
+    (tmp_path / f"t10k-images-idx3-ubyte{ending}").write_bytes(pack(idx(pixels[:1], 8)))  # of a folder, the others
+    np.testing.assert_array_equal(load(tmp_path).xs, sample.xs)
     (tmp_path / "other").write_bytes(idx(np.array([-1.5, 3.0], ">f4"), 13))
     (tmp_path / "deep.idx3").write_bytes(idx(np.array([[300, -2], [5, 6]], ">i2"), 11))
     other = load(tmp_path / "deep.idx3", labels=tmp_path / "other")

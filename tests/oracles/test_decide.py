@@ -166,3 +166,15 @@ def test_bad_input_gets_one_sentence(call, sentence):
         call()
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_differences_that_cancel_are_nothing_but_rounding():
+    values = np.array([0.1, -0.3, 0.2]) * 0.7
+    assert 0 < abs(values.mean()) < 1e-16
+    assert str(corrected_interval(values, 0.25, 0.95)).startswith("0 [-")
+
+
+def test_candidates_that_are_one_differ_by_nothing():
+    found = hf.decide(X, RING, "keep 2 columns", **FAST)
+    assert (found.recommended, found.rows) == ("plain", None)
+    assert "minus plain is 0 [0, 0]" in str(found)

@@ -165,3 +165,25 @@ def test_a_search_confirms_what_is_there_and_nothing_else():
     assert json.loads(few.to_json())["answer"] == "SymmetrySearch"
     with pytest.raises(hf.Refusal, match="to_group gives a symmetry that was confirmed"):
         few.to_group()
+
+
+def test_a_group_that_moves_nothing_holds_whatever_the_data():
+    x, y = plane(100, 0.5)
+    found = hf.check_symmetry(x, y, "keep columns 0, 1", key=0)
+    assert (found.verdict, found.cost, found.high, found.function) == ("holds", 0.0, 0.0, 1.0)
+
+
+def test_subgroups_are_called_by_the_columns_that_they_move():
+    from pandas import DataFrame
+
+    draw = np.random.default_rng(0)
+    table = DataFrame(draw.normal(size=(60, 4)), columns=["age", "bmi", "bp", "s5"])
+
+    def said(words):
+        found = hf.check_symmetry(table, table.sum(axis=1), words, key=0, subgroups=True)
+        return {one.words for one in found.lattice.subgroups}
+
+    assert {"(bmi bp)", "(bmi s5)", "(bp s5)"} < said("permute columns bmi, bp, s5")
+    assert {"(−bmi)", "(−s5)", "(−bmi)(−s5)"} < said("signs of columns bmi, s5")
+    assert "turn by 180°" in said("quarter turns of columns bmi, s5")
+    assert "(0 1)" in said("permute 2 blocks of 2 columns")  # of blocks, by their numbers

@@ -47,11 +47,21 @@ def test_discover_answers_from_a_file(file, capsys):
         (["rows.csv", "--group", "permute 2 columns", "--target", "x"], "got 'x'"),
         (["rows.csv", "--group", "permute 2 columns", "--kind", "words"], "--kind is one of"),
         (["rows.csv", "--group", "permute 2 columns", "--out", "no/where.png"], "folder that exists"),
+        (["rows.csv", "--group", "permute 2 columns", "--out", "check.json"], "A picture is written as .png"),
     ],
 )
 def test_bad_input_is_answered_in_one_sentence(file, capsys, words, sentence):
     assert cli.answer(["check", *words]) == 2
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["check", "discover"])
+def test_a_picture_that_cannot_be_written_is_refused_before_the_work(file, capsys, monkeypatch, command):
+    for name in ("check_symmetry", "search_symmetry"):
+        monkeypatch.setattr(f"haarflow.runs.questions.{name}", None)
+    group = ["--group", "permute 2 columns"] if command == "check" else []
+    assert cli.answer([command, file, *group, "--out", "no/where.png"]) == 2
+    assert "folder that exists" in capsys.readouterr().err
 
 
 BAD = {
@@ -85,7 +95,7 @@ def test_bad_files_are_answered_in_one_sentence(tmp_path, monkeypatch, capsys, c
     assert said.out == ""
     assert len(said.err.strip().splitlines()) == 1
     assert BAD[bad] in said.err
-    assert not list(tmp_path.glob("*.png"))
+    assert [one.name for one in tmp_path.iterdir()] == [name]
 
 
 @pytest.mark.parametrize(

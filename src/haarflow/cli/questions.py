@@ -35,9 +35,10 @@ def check(
 
     machine.prepare()
     one_of("--kind", kind, ("auto", "numbers", "classes"))
+    place = questions.picture_place(out)
     options = {"kind": kind, "subgroups": subgroups, "tolerance": tolerance, "folds": folds}
     found = questions.check(data, group, target=target, moves=moves, seed=seed, **options)
-    _say(found, [found, *([found.lattice] if found.lattice else [])], out, as_json, f"Made with {found.method}.")
+    _say(found, [found, *([found.lattice] if found.lattice else [])], place, as_json, f"Made with {found.method}.")
 
 
 @app.command()
@@ -57,19 +58,20 @@ def discover(
     from haarflow.runs import machine, questions
 
     machine.prepare()
+    place = questions.picture_place(out)
     found = questions.discover(data, target=target, seed=seed, tolerance=tolerance, ties=ties)
     tied = any(word != "0" for row in found.pattern for word in row)
     shown = [found, questions.Pictured(found.draw_sharing)] if tied else [found]
     chosen = ", ".join(f"{name} {value}" for name, value in found.settings.items())
-    _say(found, shown, out, as_json, *([f"Chosen for the search: {chosen}."] if chosen else []))
+    _say(found, shown, place, as_json, *([f"Chosen for the search: {chosen}."] if chosen else []))
 
 
-def _say(found: Any, pictures: list[Any], out: Path, as_json: bool, *more: str) -> None:
+def _say(found: Any, pictures: list[Any], place: Path, as_json: bool, *more: str) -> None:
     """Print an answer, as text or JSON, and write its picture and its JSON."""
     from haarflow.files import write_whole
     from haarflow.runs import questions
 
-    place = questions.picture(pictures, out)
+    questions.picture(pictures, place)
     text = questions.as_json(found, picture=str(place))
     write_whole(place.with_suffix(".json"), text.encode())
     if as_json:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from haarflow.algebra.groups import PlanarRotations
 from haarflow.algebra.user_reps import image_rep
 from haarflow.errors import Refusal
-from haarflow.learning.readers import load
+from haarflow.learning.readers import idx_images, load
 
 TURNS = PlanarRotations(4)
 
@@ -21,13 +21,13 @@ def digit_images(folder: str = "") -> tuple[Float[np.ndarray, "n s s"], np.ndarr
 
         found: Any = load_digits()
         return found.images / 16.0, found.target
-    paths = sorted(Path(folder).glob("train-images*idx3*")) or sorted(Path(folder).glob("*images*idx3*"))
-    if not paths:
+    images = idx_images(Path(folder))
+    if images is None:
         raise Refusal(
             f"Images of digits are read from a folder with idx files such as train-images-idx3-ubyte.gz; got "
             f"{folder!r}, which has none. Name the folder, or name none for the digits of scikit-learn."
         )
-    found = load(paths[0])
+    found = load(images)
     size = round(np.sqrt(found.xs.shape[1]))
     return np.asarray(found.xs, float).reshape(-1, size, size), np.asarray(found.ys).ravel().astype(int)
 

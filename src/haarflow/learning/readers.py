@@ -42,7 +42,8 @@ def load(
       any delimiter; .npy: a table of numbers; .parquet, where pyarrow is installed.
     - a folder with a folder of images, all of one size, for each class.
     - idx files such as `train-images-idx3-ubyte.gz`: one image a row, bytes scaled to [0, 1], in float32. Labels are
-      in the file with `labels-idx1` in its name, beside it, or in the file `labels`.
+      in the file with `labels-idx1` in its name, beside it, or in the file `labels`. Of a folder with such files, those
+      to train on.
 
     A column of class names in the place of y becomes indicators, as in `Sample`. For example
     `train = load("train-images-idx3-ubyte.gz", size=128, replace=False)`.
@@ -101,7 +102,8 @@ def _from_file(
         if plain.endswith(".npz"):
             return _read_npz(path, outputs), []
         if path.is_dir():
-            return read_pictures(path), []
+            images = idx_images(path)
+            return (read_pictures(path) if images is None else _read_idx(images, labels)), []
         if "idx" in plain:
             return _read_idx(path, labels), []
     except OSError as error:
@@ -301,6 +303,12 @@ def _read_idx(path: Path, labels: str | Path | None) -> Pair:
     answers = _idx(place)
     scaled = _numbers(images) / np.float32(255) if images.dtype == np.uint8 else _numbers(images)
     return scaled.reshape(len(images), -1), _numbers(answers).reshape(len(answers), -1)
+
+
+def idx_images(folder: Path) -> Path | None:
+    """The idx file of images in a folder, of several the one to train on; None where there is none."""
+    found = sorted(folder.glob("*images*idx3*"))
+    return next((one for one in found if one.name.startswith("train")), found[0] if found else None)
 
 
 def _idx(path: Path) -> np.ndarray:

@@ -103,7 +103,7 @@ class EquivarianceError(Answer):
             raise Refusal(f"draw takes an axis of matplotlib; got {said(axis)}. Write plt.subplots()[1].")
         if self.layers:
             axis.barh(list(self.layers)[::-1], [100 * np.sqrt(one) for one in self.layers.values()][::-1])
-            axis.set(xlabel="error, per cent of the layer's size")
+            axis.set(xlabel="error, per cent of the layer's size", ylabel="layer")
             return axis
         axis.set(ylabel="error, per cent of the outputs")
         if len(self.angles):

@@ -11,6 +11,8 @@ from haarflow.practice.answers import Answer
 from haarflow.practice.candidates import AUGMENT, BY_COST, MODELS, PLAIN
 from haarflow.practice.resampling import Interval, corrected_interval, rows_to_separate
 
+ROUNDING = 1e-12  # of the losses: a smaller difference is none
+
 THEORY = (
     "Augmenting and averaging reach the same optimum, averaging never has a higher risk than plain where the law is "
     "invariant, and building in can lose where the fixed space is small."
@@ -54,6 +56,7 @@ class Decision(Answer):
         values = self.losses[self.names.index(name)]
         if against is not None:
             values = values - self.losses[self.names.index(against)]
+            values = np.where(np.abs(values) > ROUNDING * np.max(np.abs(self.losses)), values, 0.0)
         return corrected_interval(values, self.ratio, self.level)
 
     @property

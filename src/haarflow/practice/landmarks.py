@@ -7,7 +7,8 @@ depend on the orbits of the rows alone, which keeps the exact tests exact.
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -89,6 +90,20 @@ def moved_each(rep: Rep, rows: Rows, draw: np.random.Generator) -> Rows:
     return np.asarray(rep.acting(drawn(rep.group, len(rows), draw)).one_by_one(rows), np.float64)
 
 
+@dataclass(frozen=True)
+class Joined:
+    """The rows of two tables side by side, joined where some are asked for: no third table is held."""
+
+    left: Rows
+    right: Rows
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+    def __getitem__(self, some: Any) -> Rows:
+        return np.concatenate([self.left[some], self.right[some]], axis=1)
+
+
 class Landmarks(NamedTuple):
     """Points, the width of the kernel, and the root that makes the values at the points orthonormal features."""
 
@@ -101,7 +116,9 @@ class Landmarks(NamedTuple):
         return gaussian(rows, self.points, self.width)
 
 
-def landmarks(rows: Rows, rep: Rep, draw: np.random.Generator, *, count: int, width: float | None = None) -> Landmarks:
+def landmarks(
+    rows: Rows | Joined, rep: Rep, draw: np.random.Generator, *, count: int, width: float | None = None
+) -> Landmarks:
     """Rows of the data, each moved by an element of its own, and the width of the kernel, unless given."""
     chosen = draw.permutation(len(rows))[:count]
     points = moved_each(rep, rows[chosen], draw)
@@ -143,17 +160,22 @@ def scaled(rows: Rows, rep: Rep) -> Rows:
     Columns that the group mixes share one scale, and the origin is the mean of the orbits: lengths and angles that the
     group keeps are kept. Columns of one unit, whose ranges differ by less than a factor of ten, share one scale, too.
     """
-    centred = rows - np.asarray(rep.project(rows.mean(axis=0)))
+    found = rows - np.asarray(rep.project(rows.mean(axis=0)))
     parts = mixed(rep)
-    count = int(parts.max()) + 1
-    squares = np.stack([np.sum(centred[:, parts == i] ** 2, axis=1) / np.sum(parts == i) for i in range(count)])
-    ranges, spread = np.sqrt(squares.max(axis=1)), np.sqrt(squares.mean(axis=1))
+    members = (parts == np.arange(int(parts.max()) + 1)[:, None]).astype(float)
+    members /= members.sum(axis=1)[:, None]
+    largest, total = np.zeros(len(members)), np.zeros(len(members))
+    for block in blocks(len(found)):  # of a table of many columns no second one is made
+        squares = found[block] ** 2 @ members.T
+        largest, total = np.maximum(largest, squares.max(axis=0)), total + squares.sum(axis=0)
+    ranges, spread = np.sqrt(largest), np.sqrt(total / len(found))
     moving = ranges[ranges > 0]
     if not len(moving):
-        return centred
+        return found
     one_unit = np.quantile(moving, 0.1) * 10 >= np.quantile(moving, 0.9)
-    scale = np.full(count, np.sqrt(np.mean(spread[parts] ** 2))) if one_unit else np.where(spread > 0, spread, 1.0)
-    return centred / scale[parts]
+    alike = np.full(len(members), np.sqrt(np.mean(spread[parts] ** 2)))
+    found /= (alike if one_unit else np.where(spread > 0, spread, 1.0))[parts]
+    return found
 
 
 def mixed(rep: Rep) -> Int[np.ndarray, " d"]:
@@ -171,7 +193,8 @@ def mixed(rep: Rep) -> Int[np.ndarray, " d"]:
     return connected_components(graph, directed=False)[1]
 
 
-def blocks(n: int):
-    """The rows, a block after the other."""
-    for first in range(0, n, BLOCK):
-        yield slice(first, min(first + BLOCK, n))
+def blocks(n: int, times: int = 1):
+    """The rows, a block after the other; smaller blocks where a row's table is so many times as large."""
+    size = max(1, BLOCK // times)
+    for first in range(0, n, size):
+        yield slice(first, min(first + size, n))

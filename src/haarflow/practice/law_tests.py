@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from haarflow.algebra.base import Finite
 from haarflow.algebra.reps import Rep
-from haarflow.practice.landmarks import Landmarks, Rows, blocks, drawn, how_many, landmarks
+from haarflow.practice.landmarks import Joined, Landmarks, Rows, blocks, drawn, how_many, landmarks
 
 IMAGES = 16
 """Images of a row among which copies choose; all of them for groups up to this order."""
@@ -20,7 +20,9 @@ IMAGES = 16
 Tell = Callable[[float], None]
 
 
-def law_test(rows: Rows, rep: Rep, draw: np.random.Generator, *, copies: int, tell: Tell, fault: str = "none") -> float:
+def law_test(
+    rows: Rows | Joined, rep: Rep, draw: np.random.Generator, *, copies: int, tell: Tell, fault: str = "none"
+) -> float:
     """The p-value of the hypothesis that the law of the rows is invariant.
 
     The statistic is the squared MMD, in the kernel of the landmarks, between the rows and all their images. With the
@@ -44,7 +46,7 @@ def _share(statistics: Float[np.ndarray, " b"]) -> float:
     return float(np.mean(statistics >= statistics[0] * (1 - 1e-9) - 1e-300))
 
 
-def _statistics(rows: Rows, rep: Rep, draw: np.random.Generator, copies: int, marks: Landmarks, tell: Tell):
+def _statistics(rows: Rows | Joined, rep: Rep, draw: np.random.Generator, copies: int, marks: Landmarks, tell: Tell):
     """The squared MMD to the mean over the images, of the data and of every copy."""
     images = _images(rep, len(rows))
     sums = np.zeros((copies + 1, len(marks.points)))
@@ -70,7 +72,7 @@ def _values(rows: Rows, rep: Rep, images: int, marks: Landmarks, draw: np.random
             yield marks.values(np.asarray(moves.one_by_one(rows), np.float64))
 
 
-def _tuned(rows: Rows, rep: Rep, draw: np.random.Generator, copies: int, marks: Landmarks) -> float:
+def _tuned(rows: Rows | Joined, rep: Rep, draw: np.random.Generator, copies: int, marks: Landmarks) -> float:
     """The fault: the width at which the data look least symmetric, among seven."""
     best, found = -np.inf, 1.0
     for factor in (0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5):

@@ -15,7 +15,7 @@ FEW = 20
 
 
 class Pairs(NamedTuple):
-    """Inputs (n, d), outputs (n, c) as numbers or indicators of classes, and how a group moves both."""
+    """Inputs (n, d) and their columns, outputs (n, c) as numbers or indicators of classes; how a group moves both."""
 
     x: Float[np.ndarray, "n d"]
     y: Float[np.ndarray, "n c"]
@@ -23,6 +23,7 @@ class Pairs(NamedTuple):
     on_y: Rep
     group: str
     classes: tuple[str, ...]
+    columns: tuple[str, ...]
 
     @property
     def still(self) -> bool:
@@ -55,7 +56,8 @@ def paired(owner: str, x: Any, y: Any, on_x: Rep | str, on_y: Rep | None, *, tar
             f"{owner}'s on_y is a representation of the group of on_x on {outputs.shape[1]} outputs; got {said(on_y)}. "
             "Write trivial_rep(on_x.group, outputs) where outputs stay."
         )
-    return Pairs(rows, outputs, moves, back, words, classes)
+    columns = tuple(names or map(str, range(rows.shape[1])))
+    return Pairs(rows, outputs, moves, back, words, classes, columns)
 
 
 def targets(owner: str, y: Any, n: int, target: str) -> tuple[Float[np.ndarray, "n c"], tuple[str, ...]]:

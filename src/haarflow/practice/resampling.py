@@ -32,6 +32,7 @@ def corrected_interval(values: Float[np.ndarray, " j"], ratio: float, level: flo
     from scipy.stats import t
 
     mean, count = float(np.mean(values)), len(values)
+    mean = mean if abs(mean) > 1e-12 * np.max(np.abs(values)) else 0.0  # differences that cancel but for rounding
     if count < 2:
         return Interval(mean, -np.inf, np.inf)
     error = float(np.sqrt((1 / count + ratio) * np.var(values, ddof=1)))

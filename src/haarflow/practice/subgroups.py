@@ -5,17 +5,18 @@ of the group they make. So the family is closed, and closed testing applies: a s
 and those of all subgroups above it reject, and the chance to refute any true one is at most the level.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from haarflow.algebra.base import Finite, Group
 from haarflow.errors import Refusal
 from haarflow.practice.answers import Answer
-from haarflow.practice.landmarks import Elements, how_many, landmarks, scaled
+from haarflow.practice.element_words import coordinate_names, element_in_words
+from haarflow.practice.landmarks import Elements, how_many, landmarks
 from haarflow.practice.pairs import Pairs
 from haarflow.practice.score_tests import cross_fitted, deal, score_test, tabulate
 
@@ -89,8 +90,9 @@ class SubgroupLattice(Answer):
         place = {}
         for height, order in enumerate(orders):
             level = [one for one in self.subgroups if one.order == order]
+            aside = 0.0 if order in (orders[0], orders[-1]) else (0.06, -0.06)[height % 2]  # lines pass beside points
             for i, one in enumerate(sorted(level, key=lambda one: (one.kind, one.places))):
-                place[one] = ((i + 0.5) / len(level), height)
+                place[one] = ((i + 0.5) / len(level) + aside, height)
         for below, above in covers(self.subgroups):
             axis.plot(*zip(place[below], place[above], strict=True), color="#bbbbbb", lw=0.7, zorder=1)
         for one, p in zip(self.subgroups, self.adjusted, strict=True):
@@ -98,7 +100,9 @@ class SubgroupLattice(Answer):
             edge = "black" if one in self.kept else "none"
             axis.scatter(*place[one], s=120, color=colour, edgecolors=edge, linewidths=1.8, zorder=2)
             if len(self.subgroups) <= 16:
-                axis.annotate(one.words, place[one], (0, 9), textcoords="offset points", ha="center", fontsize=6.5)
+                plate = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}
+                words = {"textcoords": "offset points", "ha": "center", "fontsize": 7, "bbox": plate, "zorder": 3}
+                axis.annotate(one.words, place[one], (0, 9), **words)
         axis.set(yticks=range(len(orders)), yticklabels=orders, ylabel="order", xticks=[], xlim=(-0.05, 1.05))
         axis.set_title(f"Subgroups of {self.group}: green is not refuted", fontsize=9)
         axis.margins(y=0.15)
@@ -106,11 +110,12 @@ class SubgroupLattice(Answer):
 
 
 def lattice(pairs: Pairs, draw: np.random.Generator, copies: int, folds: int, level: float, tell: Callable):
-    """Every subgroup tested on the rows, or on 20 000 of them."""
+    """Every subgroup tested on scaled rows, or on 20 000 of them."""
     group = listable(pairs.on_x.group)
     chosen = draw.permutation(len(pairs.x))[:ROWS]
-    x, y = scaled(pairs.x, pairs.on_x)[chosen], scaled(pairs.y, pairs.on_y)[chosen]
-    found = [one for one in all_subgroups(group) if one.order > 1]
+    x, y = pairs.x[chosen], pairs.y[chosen]
+    names = coordinate_names(group, pairs.on_x, pairs.columns)
+    found = [one for one in all_subgroups(group, names) if one.order > 1]
     outputs = 1 if pairs.still else pairs.on_y.dim
     count = how_many(len(x), sum(one.order for one in found), outputs)
     marks, where = landmarks(x, pairs.on_x, draw, count=count), deal(len(x), folds, draw)
@@ -139,8 +144,8 @@ def listable(group: Group) -> Finite:
     return group
 
 
-def all_subgroups(group: Finite) -> list[Subgroup]:
-    """Every subgroup, the smallest first, from the multiplication table."""
+def all_subgroups(group: Finite, names: Sequence[str] | None = None) -> list[Subgroup]:
+    """Every subgroup, the smallest first, from the multiplication table; `names` are those of the coordinates."""
     table = multiplication(group)
     cyclic = {_closure(table, (i,)) for i in range(len(table))}
     found, fresh = set(cyclic), set(cyclic)
@@ -154,7 +159,7 @@ def all_subgroups(group: Finite) -> list[Subgroup]:
             )
     kinds = _kinds(table, found)
     ordered = sorted(found, key=lambda one: (len(one), one))
-    return [Subgroup(one, kinds[one], _words(group, table, one)) for one in ordered]
+    return [Subgroup(one, kinds[one], _words(group, table, one, names)) for one in ordered]
 
 
 def multiplication(group: Finite) -> Int[np.ndarray, "g g"]:
@@ -186,38 +191,15 @@ def _kinds(table: Int[np.ndarray, "g g"], found: set[tuple[int, ...]]) -> dict[t
     return kinds
 
 
-def _words(group: Finite, table: Int[np.ndarray, "g g"], places: tuple[int, ...]) -> str:
+def _words(group: Finite, table: Int[np.ndarray, "g g"], places: tuple[int, ...], names: Sequence[str] | None) -> str:
     """A subgroup by few elements that make it."""
     chosen: tuple[int, ...] = ()
     made = (0,)
     for place in sorted(places, key=lambda one: -len(_closure(table, (one,)))):
         if place not in made:
             chosen, made = (*chosen, place), _closure(table, (*chosen, place))
-    return " and ".join(element_in_words(np.asarray(group.elements()[place])) for place in chosen) or "the identity"
-
-
-def element_in_words(g: Float[np.ndarray, "d d"]) -> str:
-    """A turn or a mirror of the plane, a permutation by its cycles, or the size of a matrix."""
-    if len(g) == 2:
-        angle = np.degrees(np.arctan2(g[1, 0], g[0, 0]))
-        if np.linalg.det(g) > 0:
-            return f"turn by {angle % 360:g}°"
-        return f"mirror at {(angle / 2) % 180:g}°"
-    images = np.abs(g).argmax(axis=0)
-    if not np.allclose(np.abs(g)[images, np.arange(len(g))], 1):
-        return f"a turn with trace {np.trace(g):.2g}"
-    signs = np.where(g[images, np.arange(len(g))] < 0, "−", "")
-    cycles, todo = [], set(range(len(g)))
-    while todo:
-        first = here = min(todo)
-        cycle = []
-        while here in todo:
-            todo.remove(here)
-            cycle.append(f"{signs[here]}{here}")
-            here = int(images[here])
-        if len(cycle) > 1 or signs[first]:
-            cycles.append(f"({' '.join(cycle)})")
-    return "".join(cycles) or "the identity"
+    elements = np.asarray(group.elements())
+    return " and ".join(element_in_words(elements[place], names) for place in chosen) or "the identity"
 
 
 def covers(subgroups: tuple[Subgroup, ...]) -> list[tuple[Subgroup, Subgroup]]:

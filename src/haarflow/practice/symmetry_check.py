@@ -13,10 +13,10 @@ from haarflow.doors import Above, Below, Least, Most, door
 from haarflow.dynamics.progress import Tell, watching
 from haarflow.measures.samples import generator
 from haarflow.practice.answers import Answer
-from haarflow.practice.landmarks import Rows, elements, how_many, landmarks, scaled
+from haarflow.practice.landmarks import Joined, Rows, elements, how_many, landmarks, scaled
 from haarflow.practice.law_tests import law_test
 from haarflow.practice.pairs import Pairs, paired
-from haarflow.practice.score_tests import Table, cost, cross_fitted, deal, score_test, tabulate
+from haarflow.practice.score_tests import Cost, Table, cost, cross_fitted, deal, score_test, tabulate
 from haarflow.practice.subgroups import SubgroupLattice, lattice, listable
 
 Level = Annotated[float, Above(0), Below(0.5)]
@@ -66,8 +66,8 @@ class SymmetryCheck(Answer):
     def sentence(self) -> str:
         """The verdict with its numbers."""
         price = (
-            f"building it in costs {self.cost:.1%} of the variance of y at {self.rows} rows with this regressor "
-            f"({1 - 2 * self.level:.0%} interval {self.low:.1%} to {self.high:.1%})"
+            f"building it in costs {self.cost:z.1%} of the variance of y at {self.rows} rows with this regressor "
+            f"({1 - 2 * self.level:.0%} interval {self.low:z.1%} to {self.high:z.1%})"
         )
         refuted = self.function <= self.level
         said = f"the score test {'refutes it' if refuted else 'does not refute it'} (p = {self.function:.2g})"
@@ -99,19 +99,19 @@ class SymmetryCheck(Answer):
         }
 
     def draw(self, axis: Any) -> Any:
-        """The cost with its interval, the tolerance, and the three p-values below."""
+        """The cost with its interval, the costs within the tolerance in green, and the three p-values above."""
         colour = {"holds": "#2a7f62", "broken": "#b5403a", "cannot tell": "#7a7a7a"}[self.verdict]
         axis.axvspan(min(self.low, 0) - self.tolerance, self.tolerance, color="#2a7f62", alpha=0.10, lw=0)
         axis.axvline(0, color="black", lw=0.8)
         axis.plot([self.low, self.high], [0, 0], color=colour, lw=4, solid_capstyle="round")
         axis.plot([self.cost], [0], "o", color=colour, ms=9)
-        axis.text(self.cost, 0.16, self.verdict, ha="center", color=colour, fontsize=12)
-        found = f"p-values   inputs {self.inputs:.2g}   joint {self.joint:.2g}   function {self.function:.2g}"
-        plate = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 2}  # over the line at zero
-        axis.text(0.5, 0.08, found, ha="center", transform=axis.transAxes, bbox=plate)
+        axis.text(self.cost, 0.14, self.verdict, ha="center", color=colour, fontsize=12)
+        within = {"ha": "right", "va": "bottom", "color": "#2a7f62", "fontsize": 8, "rotation": 90}
+        axis.text(self.tolerance, -0.56, f"within {self.tolerance:.1%}", **within)
         axis.set(ylim=(-0.6, 0.5), yticks=[], xlabel="cost of building it in, share of the variance of y")
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:.1%}")
-        axis.set_title(f"{self.group}, {self.rows} rows", fontsize=10)
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:z.1%}")
+        found = f"p-values: inputs {self.inputs:.2g}, joint {self.joint:.2g}, function {self.function:.2g}"
+        axis.set_title(f"{self.group}, {self.rows} rows\n{found}", fontsize=9)
         return axis
 
 
@@ -147,6 +147,7 @@ def check_symmetry(
     pairs = paired("check_symmetry", x, y, on_x, on_y, target=target, folds=folds)
     if subgroups:
         listable(pairs.on_x.group)
+    pairs = pairs._replace(x=scaled(pairs.x, pairs.on_x), y=scaled(pairs.y, pairs.on_y))
     draw = generator(key)
     with watching(progress, "check") as tell:
         found = _checked(pairs, draw, copies, folds, level, fault, _part(tell, 0.0, 0.8 if subgroups else 1.0))
@@ -161,18 +162,20 @@ def _part(tell: Callable, first: float, last: float) -> Callable:
 def _checked(
     pairs: Pairs, draw: np.random.Generator, copies: int, folds: int, level: float, fault: str, tell: Callable
 ):
-    """The numbers of all four questions, by the names of the fields."""
-    x, y = scaled(pairs.x, pairs.on_x), scaled(pairs.y, pairs.on_y)
-    both, on_both = np.concatenate([x, y], axis=1), pairs.on_x + pairs.on_y
+    """The numbers of all four questions about scaled pairs, by the names of the fields."""
+    x, y = pairs.x, pairs.y
     inputs = law_test(x, pairs.on_x, draw, copies=copies, tell=_part(tell, 0.0, 0.25), fault=fault)
-    joint = law_test(both, on_both, draw, copies=copies, tell=_part(tell, 0.25, 0.5), fault=fault)
+    joint = law_test(
+        Joined(x, y), pairs.on_x + pairs.on_y, draw, copies=copies, tell=_part(tell, 0.25, 0.5), fault=fault
+    )
     table, method = features(x, pairs, draw, _part(tell, 0.5, 0.8))
     where = deal(len(x), folds, draw)
     seen = fault == "residuals of the training rows"
     built = fitted(table, y, where, seen=seen)
     free = cross_fitted(table.free[:, None], y[:, None], where, seen=seen)[:, 0]
     function = score_test(table, y - built, draw, signs=copies, tell=_part(tell, 0.8, 1.0))
-    price = cost(built, free, y, where, draw)
+    same = np.max(np.abs(built - free)) <= 1e-9 * np.max(np.abs(y))  # as where the group moves nothing
+    price = Cost(0.0, 0.0) if same else cost(built, free, y, where, draw)
     wide = float(-ndtri(level) * price.error)
     rates = None
     if pairs.classes:
@@ -200,7 +203,8 @@ def features(x: Rows, pairs: Pairs, draw: np.random.Generator, tell: Callable) -
     outputs = 1 if pairs.still else pairs.on_y.dim
     marks = landmarks(x, pairs.on_x, draw, count=how_many(len(x), moves.size, outputs))
     kind = "all" if moves.exact else "each row's own" if moves.draw is not None else "equispaced"
-    method = f"Gaussian features at {len(marks.points)} landmarks, averages over {kind} {moves.size} elements"
+    over = f"{kind} {moves.size} elements" if moves.size > 1 else "one element"
+    method = f"Gaussian features at {len(marks.points)} landmarks, averages over {over}"
     return tabulate(x, moves, pairs.on_y, marks, tell), method
 
 

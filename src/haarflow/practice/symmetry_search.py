@@ -40,6 +40,9 @@ WEIGHTS = 64
 REPLICATES, PARTICLES, STEP, STEPS, BATCH, START = 16, 24, 0.4, 250, 50, 2.0
 """Of the search for tied weights: as docs/discover.md found them to work on rows of unit scale."""
 
+SHOWN = 20
+"""The most candidates of a picture."""
+
 UNTOLD = "or the fixed space is not a pattern of tied weights"
 
 
@@ -92,10 +95,11 @@ class SymmetrySearch(Answer):
         power = f"a break that costs less than {self.smallest:.1%} of the variance could not have been seen"
         if self.confirmed:
             best = self.confirmed[0]
-            more = f" and {len(self.confirmed) - 1} others" if len(self.confirmed) > 1 else ""
+            others = len(self.confirmed) - 1
+            more = f" (and {others} other{'s' * (others > 1)})" if others else ""
             return (
-                f"These data have the symmetry {best.name}{more} within {self.tolerance:.1%} of the variance of y: on "
-                f"{self.rows} rows that the search had not seen it costs {best.cost:.1%} (up to {best.high:.1%}) and "
+                f"These data have a symmetry within {self.tolerance:.1%} of the variance of y, {best.name}{more}: on "
+                f"{self.rows} rows that the search had not seen it costs {best.cost:z.1%} (up to {best.high:z.1%}) and "
                 f"the score test does not refute it (p = {best.function:.2g}); {power}. {self.search}"
             )
         if any(one.answer == "cannot tell" for one in self.candidates):
@@ -109,7 +113,7 @@ class SymmetrySearch(Answer):
 
     def table(self) -> dict[str, list]:
         """A row for each candidate, the confirmed first."""
-        rows = sorted(self.candidates, key=lambda one: (one.answer != "holds", one.answer == "refuted", -one.screened))
+        rows = self._ordered()
         return {
             "candidate": [one.name for one in rows],
             "answer": [one.answer for one in rows],
@@ -119,22 +123,35 @@ class SymmetrySearch(Answer):
             "high": [one.high for one in rows],
         }
 
+    def _ordered(self) -> list[Found]:
+        """The confirmed first, the refuted last."""
+        return sorted(self.candidates, key=lambda one: (one.answer != "holds", one.answer == "refuted", -one.screened))
+
     def to_json(self) -> str:
         """All that is known, as JSON; the representations, which JSON cannot hold, by their names alone."""
         return super(SymmetrySearch, replace(self, actions={})).to_json()
 
     def draw(self, axis: Any) -> Any:
-        """The cost intervals of the candidates that were looked at on held-out rows; green ones are confirmed."""
-        shown = [one for one in self.candidates if np.isfinite(one.cost)][:20]
+        """The cost intervals of the candidates that held-out rows were asked about, in the order of the table."""
+        asked = [one for one in self._ordered() if np.isfinite(one.cost)]
+        shown = asked[:SHOWN]
+        colours = {"holds": "#2a7f62", "cannot tell": "#7a7a7a", "refuted": "#b5403a"}
         for place, one in enumerate(shown):
-            colour = {"holds": "#2a7f62", "refuted": "#b5403a"}.get(one.answer, "#7a7a7a")
-            axis.plot([one.low, one.high], [place, place], color=colour, lw=3, solid_capstyle="round")
-            axis.plot([one.cost], [place], "o", color=colour)
+            axis.plot([one.low, one.high], [place, place], color=colours[one.answer], lw=3, solid_capstyle="round")
+            axis.plot([one.cost], [place], "o", color=colours[one.answer])
         axis.axvline(0, color="black", lw=0.8)
-        axis.axvline(self.tolerance, color="#2a7f62", lw=0.8, ls="--")
-        axis.set(yticks=range(len(shown)), xlabel="cost on held-out rows, share of the variance of y")
-        axis.set_yticklabels([one.name[:34] for one in shown], fontsize=7)
-        axis.set_title("Candidates that the search proposed" if shown else "Every candidate was refuted", fontsize=9)
+        axis.axvline(self.tolerance, color="#2a7f62", lw=0.8, ls="--", label=f"tolerance, {self.tolerance:.1%}")
+        for answer in [one for one in colours if any(found.answer == one for found in shown)]:
+            axis.plot([], [], "o-", color=colours[answer], label=answer)
+        axis.set(yticks=range(len(shown)), ylim=(len(shown) - 0.4, -0.6))
+        axis.set(xlabel="cost on held-out rows, share of the variance of y")
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:z.1%}")
+        axis.set_yticklabels([_shortened(one.name) for one in shown], fontsize=7)
+        axis.legend(fontsize=7)
+        of = f", {SHOWN} of {len(asked)}" if len(asked) > SHOWN else ""
+        axis.set_title(
+            f"Candidates that the search proposed{of}" if shown else "Every candidate was refuted", fontsize=9
+        )
         return axis
 
     def draw_sharing(self, axis: Any) -> Any:
@@ -150,6 +167,10 @@ class SymmetrySearch(Answer):
         axis.set_title("Tied weights that the search proposed", fontsize=9)
         axis.axis("off")
         return axis
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= 36 else f"{name[:22]}…{name[-13:]}"
 
 
 def _box(column: int, row: int, shade: str) -> Any:

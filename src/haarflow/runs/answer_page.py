@@ -4,12 +4,14 @@ They lie in OUT/<question>/<digest>/, where the digest is that of what was asked
 beside them, so that the same command goes on where it was stopped.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from haarflow.errors import Refusal
 from haarflow.practice.answers import Answer, short
 from haarflow.runs import ledger, style
 from haarflow.runs.panels import Panel
@@ -33,25 +35,49 @@ class Drawn:
 
 
 def home_of(out: Path, question: str, asked: Mapping[str, Any], data: Path) -> Path:
-    """The folder of an answer, made; named by what was asked and by the bytes of the data."""
+    """The folder of an answer, named by what was asked and by the bytes of the data."""
     content = ledger.sha256(data.read_bytes()) if data.is_file() else str(data)
-    home = out / question / ledger.sha256(ledger.canonical({**asked, "data": content}))[:16]
+    return out / question / ledger.sha256(ledger.canonical({**asked, "data": content}))[:16]
+
+
+@contextmanager
+def begun(home: Path) -> Iterator[None]:
+    """The folder is made, and is gone again where the question was refused before anything was kept in it."""
+    made = [one for one in (home, *home.parents) if not one.exists()]
     ledger.folder(home)
-    return home
+    try:
+        yield
+    except Refusal:
+        with suppress(OSError):  # a folder that holds something stays, and so do those around it
+            for one in made:
+                one.rmdir()
+        raise
 
 
 def publish(
-    home: Path, answer: Answer, title: str, drawn: Sequence[Drawn], notes: Sequence[str], asked: Mapping[str, Any]
+    home: Path,
+    answer: Answer,
+    title: str,
+    drawn: Sequence[Drawn],
+    notes: Sequence[str],
+    asked: Mapping[str, Any],
+    *,
+    columns: Mapping[str, list] | None = None,
 ) -> Path:
-    """Write the numbers and the page of an answer; returns the page's path."""
+    """Write the numbers and the page of an answer, with its table or these columns; returns the page's path."""
     ledger.write(home / NUMBERS, (answer.to_json() + "\n").encode())
     pictures = [picture(one.panel(), f"{home.name}-{order}") for order, one in enumerate(drawn)]
-    ledger.write(home / REPORT, page(answer, title, pictures, notes, asked).encode())
+    ledger.write(home / REPORT, page(answer, title, pictures, notes, asked, columns or answer.table()).encode())
     return home / REPORT
 
 
 def page(
-    answer: Answer, title: str, pictures: Sequence[Picture], notes: Sequence[str], asked: Mapping[str, Any]
+    answer: Answer,
+    title: str,
+    pictures: Sequence[Picture],
+    notes: Sequence[str],
+    asked: Mapping[str, Any],
+    columns: Mapping[str, list],
 ) -> str:
     """The whole page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -62,7 +88,6 @@ def page(
     macros: Any = environment.get_template("answer.html").module
     css, script = ((files("haarflow.runs") / "assets" / f"report.{kind}").read_text("utf-8") for kind in ("css", "js"))
     css = css.replace("LIGHT", style.variables(dark=False)).replace("DARK", style.variables(dark=True))
-    columns = answer.table()
     rows = [[short(cell) for cell in row] for row in zip(*columns.values(), strict=True)]
     facts = {name: str(value) for name, value in asked.items()}
     return str(macros.page(title, str(answer), pictures, list(columns), rows, notes, facts, css, script)).strip() + "\n"

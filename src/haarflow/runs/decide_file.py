@@ -7,9 +7,12 @@ import numpy as np
 
 from haarflow.learning.readers import read_pairs
 from haarflow.learning.tables import Frame
+from haarflow.practice.candidates import PLAIN
 from haarflow.practice.decide import decide
 from haarflow.practice.decision import THEORY, Decision
-from haarflow.runs.answer_page import Drawn, home_of, publish
+from haarflow.runs.answer_page import Drawn, begun, home_of, publish
+
+ROUNDED = ("equivariance error", "seconds to train", "seconds to predict", "memory MB")  # on a page, to two digits
 
 
 def decide_file(
@@ -30,7 +33,8 @@ def decide_file(
         **{name: str(value) for name, value in sorted(options.items())},
     }
     home = home_of(out, "decide", asked, data)
-    answer = decide(table, y, group, keep=home / "fits.jsonl", **options)
+    with begun(home):
+        answer = decide(table, y, group, keep=home / "fits.jsonl", **options)
     drawn = [
         Drawn(
             "Test loss of every candidate",
@@ -41,7 +45,27 @@ def decide_file(
     ]
     if len(answer.sizes) > 1:
         drawn.append(Drawn("Learning curve", "The mean test loss against the rows trained on.", answer.draw_curve))
-    return answer, publish(home, answer, "Augment, average or build in?", drawn, notes(answer), {"data": data, **asked})
+    facts = {"data": data, **asked}
+    title = "Augment, average or build in?"
+    return answer, publish(home, answer, title, drawn, notes(answer), facts, columns=columns(answer))
+
+
+def columns(answer: Decision) -> dict[str, list]:
+    """The columns that a page has room for: intervals in one cell each."""
+    known = answer.table()
+    gaps = [str(answer.interval(name, PLAIN)) if name != PLAIN else "" for name in answer.names]
+    rounded = {name: [f"{one:.2g}" for one in known[name]] for name in ROUNDED}
+    chosen = {name: known[name] for name in (answer.penalty, "share of rows") if name in known}
+    return {
+        "candidate": [name if name in answer.eligible else f"{name} (excluded)" for name in answer.names],
+        answer.loss: [str(answer.interval(name)) for name in answer.names],
+        "minus plain": gaps,
+        "equivariance error": rounded["equivariance error"],
+        "train s": rounded["seconds to train"],
+        "predict s": rounded["seconds to predict"],
+        "MB": rounded["memory MB"],
+        "parameters": known["parameters"],
+    } | chosen
 
 
 def notes(answer: Decision) -> list[str]:

@@ -36,7 +36,8 @@ def check(
             f"The group moves inputs and outputs by the same elements; got {on_x.group} and {on_y.group}. Write words "
             "of the same group for both."
         )
-    found = check_symmetry(x, y, on_x, on_y, key=jax.random.key(seed), target=kind, **options)
+    rows = Frame(columns, list(x.T))  # with the names, by which subgroups are called
+    found = check_symmetry(rows, y, on_x, on_y, key=jax.random.key(seed), target=kind, **options)
     return _named(found, group)
 
 
@@ -69,20 +70,26 @@ def lines(answer: Answer) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def picture(answers: Sequence[Answer | Pictured], out: Path) -> Path:
+def picture_place(out: Path) -> Path:
+    """Where a picture can be written, and the JSON beside it: said before the work, not after it."""
+    place = place_of("A picture is written to", out, "Write --out picture.png.")
+    if place.suffix.lower() != ".png":
+        raise Refusal(f"A picture is written as .png, the answer as .json beside it; got {out}. Write picture.png.")
+    return place
+
+
+def picture(answers: Sequence[Answer | Pictured], place: Path) -> None:
     """The pictures of answers side by side, in a .png file."""
     import matplotlib
 
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    place = place_of("A picture is written to", out, "Write --out picture.png.")
     figure, axes = plt.subplots(1, len(answers), figsize=(6.4 * len(answers), 3.6), layout="constrained", squeeze=False)
     for axis, answer in zip(axes[0], answers, strict=True):
         answer.draw(axis)
     figure.savefig(place, dpi=130, format="png")
     plt.close(figure)
-    return place
 
 
 def as_json(answer: Answer, **more: Any) -> str:
