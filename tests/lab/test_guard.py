@@ -178,5 +178,7 @@ def test_another_address_asks_for_a_password(tmp_path):
 
 def test_the_schema_has_what_the_form_needs(friend):
     facts = friend.get("/api/schema").json()
-    assert {"schema", "acts", "usual", "presets", "palette"} == set(facts)
+    assert {"schema", "acts", "tasks", "usual", "presets", "palette"} == set(facts)
+    assert facts["tasks"]["batch"] == ["learn"]
+    assert "game" not in facts["tasks"]["schemes"]
     assert friend.get("/api/records").json()["records"] == []

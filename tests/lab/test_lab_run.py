@@ -135,12 +135,13 @@ def test_frames_hold_the_clouds_to_the_screen(run):
     body = frames.frame(run, axes, run.at, [])
     size = int.from_bytes(body[:4], "little")
     header = json.loads(body[4 : 4 + size])
-    numbers = np.frombuffer(body[4 + size :], "<i2").reshape(-1, 4)
+    numbers = np.frombuffer(body[4 + size :], "<i2").reshape(2, 2, 12)  # of each lane, each axis
     assert [lane["name"] for lane in header["lanes"]] == ["vanilla", "EA"]
-    seen = numbers[:12, :3] / frames.UNIT * np.array(header["reach"])
+    assert [lane["players"][0]["weighs"] for lane in header["lanes"]] == [False, False]
+    seen = numbers[0] / frames.UNIT * np.array(header["reach"])[:2, None]
     assert np.abs(seen - axes.seen(run.clouds["vanilla"].atoms)).max() < 1e-4 * max(header["reach"])
-    assert np.all(numbers[12:, 1] == 0), "EA lies on E^G, which the second axis is across"
-    assert np.all(numbers[:, 3] == 256)
+    assert np.all(numbers[1, 1] == 0), "EA lies on E^G, which the second axis is across"
+    assert frames.weighed(np.array([0.5, 0.25, 0.25])).tolist() == [384, 192, 192]
     assert np.allclose(axes.matrix.T @ axes.matrix, np.eye(2))
     assert axes.names == ["along E^G 1", "across E^G 1"]
 

@@ -24,8 +24,24 @@ def test_the_table_of_a_folder(tmp_path):
     assert [row["experiment"] for row in table["records"]] == ["toy"]
     row = table["records"][0]
     assert (row["held"], row["seconds"], row["numbers"]["error"]) == (1, 2.0, 0.5)
-    assert table["going"][0]["experiment"] == "other"
-    assert table["going"][0]["parts"] == 1
+    (going,) = table["going"]
+    assert (going["experiment"], going["done"], going["parts"], going["busy"]) == ("other", 1, None, False)
     assert str(tmp_path) not in json.dumps(table), "no path of this machine goes to the page"
     assert records.report("../../etc") is None
     assert records.report(row["mark"] + "0") is None
+
+
+def test_a_run_that_goes_on_elsewhere_says_how_far_it_is(tmp_path):
+    home = tmp_path / "toy" / "abc"
+    with ledger.lock(home):
+        ledger.write_plan(home, 7, 3)
+        (going,) = Records(tmp_path).table()["going"]
+        assert (going["seed"], going["done"], going["parts"], going["busy"]) == (7, 0, 3, True)
+        ledger.write_part(home, "one", {}, versions={}, code="")
+        assert Records(tmp_path).table()["going"][0]["done"] == 1
+    assert not Records(tmp_path).table()["going"][0]["busy"], "its owner has gone"
+    (home / "parts" / "plan.json").write_text('{"parts": "x"')
+    assert Records(tmp_path).table()["going"][0]["parts"] is None
+    ledger.write_record(home, FACTS, {}, {"seconds": {"compile": 1.0, "run": 2.0}})
+    assert Records(tmp_path).table()["going"] == []
+    assert not (home / "parts").exists()

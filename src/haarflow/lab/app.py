@@ -19,11 +19,12 @@ from haarflow.lab.crew import SESSIONS, Crew
 from haarflow.lab.guard import Guard
 from haarflow.lab.records import Records
 from haarflow.lab.sessions import SOCKETS, Session
-from haarflow.lab.state import LabState, acting
+from haarflow.lab.state import LabState, acting, tasks_of
 from haarflow.runs.style import PALETTE
 
 SCRIPT, STYLE = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
-MODULES = ("clouds", "controls", "curves", "functions", "look", "main", "records", "socket", "takeaway", "wire")
+MODULES = ("births", "camera", "clouds", "controls", "curves", "functions", "look", "main")
+MODULES += ("points", "records", "scene", "socket", "takeaway", "wire")
 FILES = {"/lab.css": ("lab.css", STYLE)} | {f"/{name}.js": (f"{name}.js", SCRIPT) for name in MODULES}
 SECONDS = 15.0  # that a body may take to arrive
 UPLOADS = 64_000_000  # bytes of all uploaded data
@@ -92,8 +93,9 @@ async def _schema(request: Request) -> Response:
     schema = LabState.model_json_schema()
     acts = {kind: acting(kind) for kind in ("slides", "restarts", "recompiles", "looks")}
     usual = LabState().model_dump(mode="json", exclude_none=True)
-    facts = {"schema": schema, "acts": acts, "usual": usual, "presets": presets.listed(), "palette": PALETTE}
-    return JSONResponse(facts)
+    tasks = {name: tasks_of(name) for name in LabState.model_fields}
+    facts = {"schema": schema, "acts": acts, "tasks": tasks, "usual": usual, "presets": presets.listed()}
+    return JSONResponse({**facts, "palette": PALETTE})
 
 
 def _records(records: Records) -> Callable:

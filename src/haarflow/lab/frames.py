@@ -1,7 +1,8 @@
 """Frames: clouds seen along two or three axes, as few bytes as a screen can show, with what was measured since.
 
-A message is four bytes with the length of a JSON header, the header, and then the numbers that it describes: for each
-particle x, y, z in 1/32767 of the header's reach, and n times its weight in 1/256, as 16-bit integers.
+A message is four bytes with the length of a JSON header, the header, and then the numbers that it describes, as 16-bit
+integers: for each cloud the places of all particles along the first axis, the second and the third, in 1/32767 of the
+header's reach, and where weights differ n times each of them in 1/256.
 """
 
 import json
@@ -9,7 +10,7 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int16
 
 import haarflow as hf
 from haarflow.lab.lab_run import LabRun, by_player
@@ -57,12 +58,9 @@ class Axes:
         teacher = run.problem.teacher
         return cls(*around(atoms if teacher is None else np.asarray(teacher.atoms, float), fixed, count), fixed)
 
-    def seen(self, atoms: Any) -> Float[np.ndarray, "n 3"]:
-        """Points of R^p along the axes, zeros where there are fewer than three; each axis lies in one piece."""
-        atoms = np.asarray(atoms, np.float32)
-        shown = np.zeros((3, len(atoms)), np.float32)
-        np.matmul(self.matrix.T.astype(np.float32), atoms.T, out=shown[: self.matrix.shape[1]])
-        return shown.T
+    def seen(self, atoms: Any) -> Float[np.ndarray, "k n"]:
+        """Points of R^p along each axis."""
+        return self.matrix.T.astype(np.float32) @ np.asarray(atoms, np.float32).T
 
 
 def _called(state: Any, i: int, unit: Any) -> str:
@@ -119,38 +117,50 @@ def frame(run: Any, axes: Axes, step: int, rows: list[Any], **facts: Any) -> byt
         lane: {name: axes.seen(one.atoms) for name, one in by_player(cloud).items()} for lane, cloud in clouds.items()
     }
     for shown in (part for players in seen.values() for part in players.values()):
-        reach = np.maximum(reach, np.maximum(shown.max(axis=0, initial=0.0), -shown.min(axis=0, initial=0.0)))
+        widest = np.maximum(shown.max(axis=1, initial=0.0), -shown.min(axis=1, initial=0.0))
+        reach[: len(shown)] = np.maximum(reach[: len(shown)], widest)
     for lane, cloud in clouds.items():
-        players = by_player(cloud)
-        lanes.append({"name": lane, "players": [{"name": name.strip(), "n": one.n} for name, one in players.items()]})
-        bodies += [packed(seen[lane][name], reach, np.asarray(one.weights)) for name, one in players.items()]
+        players = []
+        for name, one in by_player(cloud).items():
+            masses = weighed(np.asarray(one.weights))
+            players.append({"name": name.strip(), "n": one.n, "weighs": masses is not None})
+            bodies += [placed(seen[lane][name], reach), b"" if masses is None else masses.tobytes()]
+        lanes.append({"name": lane, "players": players})
     header = {"type": "frame", "step": step, "head": run.at, "lanes": lanes, "reach": list(reach), "rows": rows}
-    return message({**header, **facts}, *bodies)
+    return message({**header, "places": len(axes.names), **facts}, *bodies)
 
 
-def packed(shown: Float[np.ndarray, "n 3"], reach: np.ndarray, weights: np.ndarray) -> bytes:
-    """Places and weights of a cloud as 16-bit integers (n, 4). The places given are used up."""
-    out = np.empty((len(weights), 4), "<i2")
-    for axis, row in enumerate(shown.T):
-        row *= np.float32(UNIT / reach[axis])
-        out[:, axis] = np.rint(row, out=row)
-    out[:, 3] = np.clip(weights * np.float32(len(weights) * 256.0), 0, UNIT)
-    return out.tobytes()
+def placed(shown: Float[np.ndarray, "k n"], reach: np.ndarray) -> bytes:
+    """Places of a cloud along each axis, as 16-bit integers (k, n). The places given are used up."""
+    shown *= (UNIT / reach[: len(shown)]).astype(np.float32)[:, None]
+    return np.rint(shown, out=shown).astype("<i2").tobytes()
+
+
+def weighed(weights: np.ndarray) -> Int16[np.ndarray, "n"] | None:
+    """n times the weights in 1/256, as 16-bit integers; None where all are the same."""
+    masses = np.clip(np.rint(weights * np.float32(len(weights) * 256.0)), 0, UNIT).astype("<i2")
+    return None if np.all(masses == 256) else masses
 
 
 def scene(run: LabRun, axes: Axes) -> dict[str, Any]:
     """What stands still in a picture: the axes' names, E^G, the teacher, and how to go back from the picture to R^p."""
     teacher = run.problem.teacher
-    points = [] if teacher is None else axes.seen(np.asarray(teacher.atoms, float)[:256]).tolist()
+    points = [] if teacher is None else axes.seen(np.asarray(teacher.atoms, float)[:256]).T.tolist()
     return {
         "axes": axes.names,
         "fixed": axes.fixed.tolist(),
         "teacher": points,
         "matrix": axes.matrix.tolist(),
         "p": run.problem.action.dim,
+        "jumps": jumping(run.pieces),
         "well": run.state.task == "well" and run.state.axes == "coordinates" and len(axes.names) == 2,
         "inputs": None if run.problem.unit is None else run.problem.unit.inputs,
     }
+
+
+def jumping(pieces: Any) -> bool:
+    """Whether particles are born and die on the way: then the page looks for those that have jumped."""
+    return any(isinstance(lane.scheme, hf.BirthDeath) for lane in pieces.lanes.values())
 
 
 def function_message(run: LabRun, step: int, what: str) -> bytes | None:

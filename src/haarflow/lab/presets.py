@@ -137,8 +137,8 @@ PRESETS = {
         "Birth and death leave a bad start",
         "Bumps on the line learn three Gaussians, but all begin at the left one. Particles that do worse than the "
         "average are killed and come back as fresh ones without output.",
-        "Particles disappear at the left and appear everywhere. Set growth to none: transport alone never finds the "
-        "bump at the right.",
+        "Particles disappear at the left, where squares are, and appear everywhere, where rings are. Set growth to "
+        "none: transport alone never finds the bump at the right.",
         {
             "data": "mixture",
             "group": "Signs(1)",
@@ -210,7 +210,7 @@ PRESETS = {
         "Twenty thousand particles",
         "The mean-field limit, nearly: a cloud of twenty thousand particles is close to its law.",
         "The clouds of DA and FA are as good as the same.",
-        {**PUBLISHED, "particles": 20_000, "every": 2},
+        {**PUBLISHED, "particles": 20_000},
     ),
 }
 

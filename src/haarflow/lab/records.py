@@ -39,15 +39,17 @@ class Records:
         return {"mark": mark, **self._seen[path][1]}
 
     def _going(self) -> list[dict[str, Any]]:
-        """Runs that have finished parts but no record yet, started by whoever works in this folder."""
+        """Runs without a record yet, started by whoever works in this folder: how far they are, and if they go on."""
         found = []
         for parts in [*self.folder.glob("*/parts"), *self.folder.glob("*/*/parts")]:
-            if ledger.finished(parts.parent):
+            home = parts.parent
+            if ledger.finished(home):
                 continue
-            done = list(parts.glob("*.part"))
-            last = max((path.stat().st_mtime for path in done), default=parts.stat().st_mtime)
-            experiment = parts.parent.parent.name
-            found.append({"experiment": experiment, "parts": len(done), "seconds": round(time.time() - last, 1)})
+            done, plan = list(parts.glob("*.part")), ledger.read_plan(home)
+            last = max((path.stat().st_mtime for path in (parts, *done)), default=time.time())
+            facts = {"experiment": home.parent.name, "seed": plan.get("seed"), "done": len(done)}
+            facts |= {"parts": plan.get("parts"), "seconds": round(time.time() - last, 1), "busy": ledger.busy(home)}
+            found.append(facts)
         return found[:100]
 
     def report(self, mark: str) -> str | None:
@@ -62,7 +64,7 @@ def _facts(record: ledger.Record) -> dict[str, Any]:
     numbers = dict(list(record.numbers.items())[:60])
     facts = {
         "experiment": record.experiment,
-        "claim": record.claim[:400],
+        "claim": record.claim if len(record.claim) < 400 else record.claim[:399] + "…",
         "seed": record.seed,
         "held": sum(map(bool, record.verdicts.values())),
         "verdicts": dict(list(record.verdicts.items())[:60]),

@@ -223,3 +223,12 @@ def acting(kind: str) -> tuple[str, ...]:
     """The names of the controls that slide, restart, recompile or look."""
     extras = {name: field.json_schema_extra for name, field in LabState.model_fields.items()}
     return tuple(name for name, extra in extras.items() if isinstance(extra, dict) and extra.get("acts") == kind)
+
+
+def tasks_of(name: str) -> tuple[str, ...]:
+    """The tasks in which a control does something."""
+    extra = LabState.model_fields[name].json_schema_extra
+    group = extra["group"] if isinstance(extra, dict) else ""
+    if group in ("model", "data") or name in ("outputs_move", "exact", "function"):
+        return ("learn",)
+    return ("learn", "well") if name in ("schemes", "projected", "optimiser") else ("learn", "well", "game")

@@ -20,7 +20,8 @@ from haarflow.lab.lab_run import by_player
 from haarflow.measures.clouds import Cloud
 from haarflow.runs.style import PALETTE
 
-MODULES = ("look", "wire", "clouds", "curves", "watch")  # in the order in which they use each other
+# In the order in which they use each other.
+MODULES = ("look", "wire", "camera", "scene", "births", "points", "clouds", "curves", "watch")
 KEPT = 400  # clouds that one may go back to
 
 
@@ -107,7 +108,8 @@ class Watched:
 
     def scene(self) -> dict[str, Any]:
         """What stands still."""
-        return {"axes": self.axes.names, "fixed": self.axes.fixed.tolist(), "teacher": []}
+        jumps = frames.jumping(self.pieces)
+        return {"axes": self.axes.names, "fixed": self.axes.fixed.tolist(), "teacher": [], "jumps": jumps}
 
 
 def _axes(parts: list[np.ndarray], rep: Rep | None, dimensions: int) -> frames.Axes:

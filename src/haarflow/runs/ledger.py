@@ -204,6 +204,19 @@ def keep_part(home: Path, part: str, content: bytes, **facts: Any) -> None:
     write(part_path(home, part), header + b"\n" + content)
 
 
+def write_plan(home: Path, seed: int, parts: int) -> None:
+    """Say how many parts there will be, to whoever watches the folder; it goes with the parts."""
+    write_json(home / "parts" / "plan.json", {"seed": seed, "parts": parts})
+
+
+def read_plan(home: Path) -> dict[str, int]:
+    """What was said about the parts; nothing where it does not read as it was written."""
+    with contextlib.suppress(ValueError, TypeError, KeyError, Refusal):
+        found = json.loads(_read(home / "parts" / "plan.json") or b"{}")
+        return {"seed": int(found["seed"]), "parts": int(found["parts"])}
+    return {}
+
+
 def read_part(
     home: Path, part: str, versions: Mapping[str, str], code: str
 ) -> tuple[dict[str, Any], dict[str, Any]] | str | None:
@@ -250,6 +263,15 @@ def lock(home: Path, busy: Any = None) -> Iterator[None]:
                 busy()
             _flock(file, wait=True)
         yield
+
+
+def busy(home: Path) -> bool:
+    """Whether a process works on this record now, where the file system has locks."""
+    try:
+        with open(home / ".lock", "rb") as file:
+            return not _flock(file)
+    except OSError:
+        return False
 
 
 def tidy_unless_busy(home: Path) -> None:

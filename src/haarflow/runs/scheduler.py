@@ -166,6 +166,7 @@ def _begin(job: Job, watch: Silent) -> ledger.Record | None:
             watch.note(f"{job.label}: the part {part!r} runs again, because {kept}.")
         if not isinstance(kept, tuple):
             job.left.add(part)
+    ledger.write_plan(job.home, job.seed, len(job.parts))
     watch.begin(job.label, len(job.parts), len(job.parts) - len(job.left))
     return None
 

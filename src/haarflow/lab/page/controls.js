@@ -46,7 +46,8 @@ export class Controls {
     if (name === "schemes") {
       const boxes = ["vanilla", "DA", "FA", "EA"].map((scheme) => { const box = element("input", { type: "checkbox", value: scheme, onchange: changed }); return [box, element("label", { class: "inline" }, box, scheme)]; });
       const input = element("span", { class: "boxes" }, ...boxes.map(([, label]) => label));
-      return { input, read: () => boxes.filter(([box]) => box.checked).map(([box]) => box.value), write: (value) => boxes.forEach(([box]) => { box.checked = value.includes(box.value); }) };
+      const write = (value) => boxes.forEach(([box, label]) => { box.checked = value.includes(box.value); label.hidden = this.state.task === "well" && ["DA", "FA"].includes(box.value); }); // a well has no data
+      return { input, read: () => boxes.filter(([box]) => box.checked).map(([box]) => box.value), write };
     }
     if (rule.enum) {
       const input = element("select", { onchange: changed }, ...rule.enum.map((value) => element("option", { value, text: value })));
@@ -119,6 +120,7 @@ export class Controls {
   take(state) {
     this.state = { ...this.facts.usual, ...state };
     for (const [name, row] of this.rows) row.write(this.state[name]);
+    for (const [name, row] of this.rows) row.element.hidden = !this.acts(name);
     for (const change of this.state.changes ?? []) for (const [name, value] of Object.entries(change)) if (name !== "step") this.rows.get(name)?.write(value);
   }
 
@@ -143,7 +145,11 @@ export class Controls {
     else this.timer = setTimeout(() => this.handlers.open({ ...this.state, changes: [] }), 250);
   }
 
+  // Without the parts that a lesson hides, and those in which nothing acts on this task.
   hide(groups) {
-    for (const section of this.home.querySelectorAll("details")) section.hidden = groups.includes(section.dataset.group);
+    const acting = Object.entries(this.facts.schema.properties).filter(([name]) => this.acts(name)).map(([, rule]) => rule.group);
+    for (const section of this.home.querySelectorAll("details")) section.hidden = groups.includes(section.dataset.group) || !acting.includes(section.dataset.group);
   }
+
+  acts(name) { return this.facts.tasks[name].includes(this.state.task); }
 }

@@ -1,5 +1,5 @@
 // Curves over time: one small chart for each quantity, one line for each scheme.
-import { brush, colour, element, paint, short, sized, ticks } from "./look.js";
+import { brief, brush, colour, dark, element, paint, short, sized, ticks } from "./look.js";
 
 const WORDS = {
   risk: "risk", asymmetry: "asymmetry |f − Qf|", "distance to SI": "distance to SI (W₂ to Eᴳ)", "distance to WI": "distance to WI (MMD to μᴳ)",
@@ -11,9 +11,10 @@ const DASHES = { vanilla: [], DA: [6, 3], FA: [2, 2], EA: [9, 3, 2, 3], Euler: [
 export class Curves {
   constructor(home) { this.home = home; this.charts = new Map(); this.clear(); this.log = true; }
 
-  clear() { this.steps = []; this.times = []; this.rows = []; this.shown = 0; this.lanes = []; }
+  clear() { this.steps = []; this.times = []; this.rows = []; this.shown = 0; this.lanes = []; this.ranges = new Map(); }
 
   add(rows, first) {
+    if (first < this.rows.length) this.ranges.clear();
     this.steps.length = this.times.length = this.rows.length = Math.min(first, this.rows.length);
     for (const [step, time, lanes] of rows) { this.steps.push(step); this.times.push(time); this.rows.push(lanes); }
     if (rows.length) this.lanes = [...new Set([...this.lanes, ...Object.keys(rows[0][2])])];
@@ -24,14 +25,17 @@ export class Curves {
     return ORDER.filter((name) => found.has(name)).concat([...found].filter((name) => !ORDER.includes(name)));
   }
 
+  // Of particles in a well there is no risk: their energy is that of the well.
+  called(name) { return name === "energy" && !this.names().includes("risk") ? "energy ∫V dμ" : WORDS[name] ?? name; }
+
   draw() {
     const names = this.names();
     for (const [name, chart] of this.charts) if (!names.includes(name)) { chart.figure.remove(); this.charts.delete(name); }
     for (const name of names) {
       if (!this.charts.has(name)) {
-        const canvas = element("canvas", { role: "img", "aria-label": WORDS[name] ?? name });
+        const canvas = element("canvas", { role: "img", "aria-label": this.called(name) });
         const note = element("span", { class: "value" });
-        const figure = element("figure", { class: "chart", dataset: { quantity: name } }, element("figcaption", {}, element("span", { text: WORDS[name] ?? name }), note), canvas);
+        const figure = element("figure", { class: "chart", dataset: { quantity: name } }, element("figcaption", {}, element("span", { text: this.called(name) }), note), canvas);
         canvas.addEventListener("pointermove", (event) => { this.hover = (event.offsetX - 40) / Math.max(canvas.clientWidth - 48, 1); this.draw(); });
         canvas.addEventListener("pointerleave", () => { this.hover = null; this.draw(); });
         this.charts.set(name, { figure, canvas, note });
@@ -43,24 +47,29 @@ export class Curves {
 
   column(lane, name) { return this.rows.map((row) => row[lane]?.[name] ?? NaN); }
 
+  // The least and the largest of a quantity so far, and the least above zero; rows are looked at once.
   bounds(name) {
-    let low = Infinity, high = -Infinity, least = Infinity;
-    for (const row of this.rows) for (const lane of Object.values(row)) {
+    const range = this.ranges.get(name) ?? { rows: 0, low: Infinity, high: -Infinity, least: Infinity };
+    for (; range.rows < this.rows.length; range.rows++) for (const lane of Object.values(this.rows[range.rows])) {
       const value = lane[name];
       if (value == null) continue;
-      low = Math.min(low, value); high = Math.max(high, value);
-      if (value > 0) least = Math.min(least, value);
+      range.low = Math.min(range.low, value); range.high = Math.max(range.high, value);
+      if (value > 0) range.least = Math.min(range.least, value);
     }
-    return { low, high, least, log: this.log && low >= 0 && high > 0 };
+    this.ranges.set(name, range);
+    return { ...range, log: this.log && range.low >= 0 && range.high > 0 };
   }
 
-  chart(name, { canvas, note }) {
-    const { ratio, width, height } = sized(canvas), context = brush(canvas);
+  chart(name, chart) {
+    const { canvas, note } = chart, { ratio, width, height } = sized(canvas), context = brush(canvas);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
     this.plot(context, name, 0, 0, width, height);
     const place = this.place();
     const said = this.lanes.map((lane) => [lane, this.rows[place]?.[lane]?.[name]]).filter(([, value]) => value != null);
+    const now = JSON.stringify([said, dark()]);
+    if (now === chart.told) return; // words that stay are left alone: new ones make the browser lay the page out
+    chart.told = now;
     note.title = said.map(([lane, value]) => `${lane} ${short(value)}`).join(", ");
     note.replaceChildren(...said.map(([lane, value]) => {
       const one = element("span", { text: `${brief(value)} ` });
@@ -97,14 +106,14 @@ export class Curves {
     context.strokeStyle = grid;
     context.textAlign = "right";
     for (const t of log ? decades(y0, y1) : ticks(y0, y1, Math.max(2, height / 34))) {
-      if (zero && t < to(floor) + 0.15) continue;
       const y = box.y + box.h - (t - y0) / (y1 - y0) * box.h;
+      if (zero && y > py(0) - 11) continue;
       context.beginPath(); context.moveTo(box.x, y); context.lineTo(box.x + box.w, y); context.stroke();
       context.fillText(short(log ? 10 ** t : t), box.x - 4, y + 3);
     }
     if (zero) context.fillText("0", box.x - 4, py(0) + 3);
     context.textAlign = "center";
-    for (const t of ticks(t0, t1, Math.max(2, width / 90))) context.fillText(short(t), px(t), box.y + box.h + 13);
+    for (const t of ticks(t0, t1, Math.max(2, width / 90))) context.fillText(short(t), Math.min(px(t), left + width - 2 - context.measureText(short(t)).width / 2), box.y + box.h + 13);
     this.lanes.forEach((lane, order) => {
       context.strokeStyle = colour(lane, order);
       context.lineWidth = 1.7;
@@ -137,9 +146,10 @@ function decades(low, high) {
   for (let t = Math.ceil(low / step) * step; t <= high; t += step) all.push(t);
   if (all.length > 1) return all;
   const some = [1, 2, 5].flatMap((m) => [-1, 0, 1].map((k) => Math.log10(m) + Math.floor(low) + k + 1)).filter((t) => t >= low && t <= high);
-  return some.length > 1 ? some : ticks(10 ** low, 10 ** high, 3).filter((v) => v > 0).map(Math.log10);
+  for (let count = 2, found = some; ; count++) {
+    if (found.length > 1 || count > 12) return found;
+    found = ticks(10 ** low, 10 ** high, count).filter((v) => v > 0).map(Math.log10);
+  }
 }
 
-const brief = (value) => (Math.abs(value) < 1e-2 && value !== 0 ? value.toExponential(0).replace("e+", "e") : String(+value.toPrecision(2)));
-
-export { DASHES, WORDS };
+export { DASHES };

@@ -1,14 +1,15 @@
 // The network as a function of its inputs: a heat-map in the plane, a line on the line.
-import { brush, colour, dark, element, paint, short, sized, ticks } from "./look.js";
+import { DASHES } from "./curves.js";
+import { brief, brush, colour, dark, element, paint, short, sized, ticks } from "./look.js";
 
 export class Functions {
   constructor(home) { this.home = home; this.figures = new Map(); }
 
   hide() { this.home.hidden = true; }
 
-  show(header, body) {
+  show(header, values) {
     this.home.hidden = false;
-    this.last = { header, values: new Float32Array(body) };
+    this.last = { header, values };
     this.draw();
   }
 
@@ -20,14 +21,16 @@ export class Functions {
     const low = Math.min(...values), high = Math.max(...values);
     lanes.forEach((lane, i) => {
       if (!this.figures.has(lane)) {
-        const canvas = element("canvas", { role: "img", "aria-label": `function of ${lane}` }), caption = element("figcaption");
-        const figure = element("figure", { class: "heat", dataset: { lane } }, caption, canvas);
-        this.figures.set(lane, { figure, canvas, caption });
+        const canvas = element("canvas", { role: "img", "aria-label": `function of ${lane}` }), caption = element("span"), range = element("span", { class: "value" });
+        const figure = element("figure", { class: "heat", dataset: { lane } }, element("figcaption", {}, caption, range), canvas);
+        this.figures.set(lane, { figure, canvas, caption, range });
         this.home.append(figure);
       }
       const one = this.figures.get(lane);
       const what = header.what === "f" ? "f" : "|f − Qf|";
-      one.caption.textContent = header.inputs === 1 ? `${what} of all schemes over x` : `${lane}: ${what} ∈ [${short(low)}, ${short(high)}]`;
+      one.caption.textContent = header.inputs === 1 ? `${what} of each scheme over x${header.sample ? "; rings are the data" : "; dots are the teacher"}` : `${lane}: ${what}`;
+      one.range.textContent = header.inputs === 1 ? "" : `${brief(low)} … ${brief(high)}`;
+      one.range.title = "from blue to orange, for all schemes";
       one.figure.classList.toggle("wide", header.inputs === 1);
       if (header.inputs === 1) this.lines(one.canvas, header, values, low, high);
       else this.heat(one.canvas, values.subarray(i * size, (i + 1) * size), header.side, low, high);
@@ -62,7 +65,7 @@ export class Functions {
     header.lanes.forEach((lane, i) => {
       context.strokeStyle = lane === "teacher" ? ink : colour(lane, i);
       context.lineWidth = 1.8;
-      context.setLineDash(lane === "teacher" ? [4, 3] : []);
+      context.setLineDash(lane === "teacher" ? [1, 3] : DASHES[lane] ?? []);
       context.beginPath();
       for (let k = 0; k < header.side; k++) { const x = px(-header.reach + 2 * header.reach * k / (header.side - 1)), y = py(values[i * header.side + k]); if (k) context.lineTo(x, y); else context.moveTo(x, y); }
       context.stroke();

@@ -1,8 +1,7 @@
 // Colours, motion and small helpers. All text of users and records goes through textContent.
 
-export const dark = () => document.documentElement.dataset.theme
-  ? document.documentElement.dataset.theme === "dark"
-  : matchMedia("(prefers-color-scheme: dark)").matches;
+const night = matchMedia("(prefers-color-scheme: dark)");
+export const dark = () => (document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : night.matches);
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 const OWN = { Euler: "vanilla", Extragradient: "DA", teacher: "seventh", "": "vanilla" };
@@ -21,7 +20,13 @@ export function rgb(hex) {
   return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16) / 255);
 }
 
-export function paint() {
+const paints = new Map();
+export function paint() { // read once for each theme: to ask for a style costs as much as a curve
+  if (!paints.has(dark())) paints.set(dark(), asked());
+  return paints.get(dark());
+}
+
+function asked() {
   const style = getComputedStyle(document.documentElement);
   const read = (name, usual) => style.getPropertyValue(name).trim() || usual;
   return dark()
@@ -43,10 +48,19 @@ export function element(tag, props = {}, ...children) {
   return found;
 }
 
-// A canvas as sharp as the screen; returns its 2-D context in CSS pixels, and its size.
+// The sizes of canvases as they were laid out last. To ask a canvas for its size makes the browser lay the page out
+// at once if any text has changed, which costs more than to draw; so they are told, and what they show is drawn again.
+const sizes = new WeakMap(), hearers = new Set();
+const watcher = new ResizeObserver((entries) => {
+  for (const { target } of entries) sizes.set(target, [target.clientWidth, target.clientHeight]);
+  for (const hearer of hearers) hearer();
+});
+export function whenResized(hearer) { hearers.add(hearer); return () => hearers.delete(hearer); }
+
+// A canvas as sharp as the screen; returns its size in CSS pixels, and how many pixels of the screen one of them has.
 export function sized(canvas) {
-  const ratio = Math.min(window.devicePixelRatio || 1, 2);
-  const width = Math.max(1, canvas.clientWidth), height = Math.max(1, canvas.clientHeight);
+  if (!sizes.has(canvas)) { sizes.set(canvas, [canvas.clientWidth, canvas.clientHeight]); watcher.observe(canvas); }
+  const ratio = Math.min(window.devicePixelRatio || 1, 2), [width, height] = sizes.get(canvas).map((size) => Math.max(1, size));
   const w = Math.round(width * ratio), h = Math.round(height * ratio);
   if (canvas.width !== w || canvas.height !== h) { canvas.width = w; canvas.height = h; }
   return { ratio, width, height };
@@ -67,12 +81,24 @@ export function software() {
 // What draws on a canvas.
 export const brush = (canvas) => canvas.getContext("2d", { willReadFrequently: software() });
 
+// Words on a picture, with some paper around them, so that no line goes through them.
+export function write(context, text, x, y, fill) {
+  context.lineJoin = "round";
+  context.lineWidth = 3;
+  context.strokeStyle = paint().paper;
+  context.strokeText(text, x, y);
+  context.fillStyle = fill;
+  context.fillText(text, x, y);
+}
+
 export function short(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-3 || size >= 1e5)) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
   return String(+value.toPrecision(4));
 }
+
+export const brief = (value) => (Math.abs(value) < 1e-2 && value !== 0 ? value.toExponential(0).replace("e+", "e") : String(+value.toPrecision(2)));
 
 export function ticks(low, high, count = 4) {
   const span = high - low;

@@ -1,9 +1,10 @@
 // The page: what the server says goes to the panes and curves, what the user does goes to the server.
-import { Camera, Pane } from "./clouds.js";
+import { Camera } from "./camera.js";
+import { Pane } from "./clouds.js";
 import { Controls } from "./controls.js";
 import { Curves } from "./curves.js";
 import { Functions } from "./functions.js";
-import { element, nice, save, short, still, usePalette } from "./look.js";
+import { element, nice, save, short, still, usePalette, whenResized } from "./look.js";
 import { RecordsView } from "./records.js";
 import { Socket } from "./socket.js";
 import { Film, savePng, svg } from "./takeaway.js";
@@ -15,9 +16,9 @@ const panes = new Map();
 const curves = new Curves($("curves"));
 const functions = new Functions($("functions"));
 const records = new RecordsView($("view-records"));
-let facts, controls, socket, film = null, playing = false, scrubbing = false, waiting = null, opened = null, head = 0, shown = 0, now, wants = {};
+let facts, controls, socket, film = null, playing = false, scrubbing = false, waiting = null, opened = null, head = 0, shown = 0, now;
 const query = new URLSearchParams(location.search), plain = query.has("plain") ? true : query.has("webgl") ? false : undefined; // who draws: chosen, or as the machine is
-const lab = { frames: 0, opened: 0, connections: 0, drawn: [], step: 0, head: 0, compiled: 0 };
+const lab = { frames: 0, moved: 0, opened: 0, connections: 0, step: 0, head: 0, compiled: 0 }; // frames drawn, and those of another step
 lab.redraw = () => { for (const pane of panes.values()) pane.draw(); };
 lab.replay = (frame) => drawFrame(frame);
 window.lab = lab; // what tests and curious people look at
@@ -48,17 +49,18 @@ function schedule() {
   requestAnimationFrame(() => { scheduled = false; for (const pane of panes.values()) pane.draw(); });
 }
 
-function drawFrame({ header, body }) {
-  lab.last = { header, body };
-  const lanes = cloudsOf(header, body), names = lanes.map((lane) => lane.name).join();
+function drawFrame(frame) {
+  const { header } = frame, lanes = cloudsOf(frame), names = lanes.map((lane) => lane.name).join();
   if (names !== [...panes.keys()].join()) layout(lanes);
   camera.see(header.reach);
-  for (const lane of lanes) panes.get(lane.name).show(lane, header.reach);
+  for (const lane of lanes) panes.get(lane.name).show(lane, header);
   for (const lane of lanes) {
     const place = panes.get(lane.name).title, text = title(lane, header);
     if (place.textContent !== text) place.textContent = text;
   }
   curves.add(header.rows, header.first);
+  lab.last = frame;
+  lab.moved += header.step !== shown;
   ({ step: shown, head } = header);
   now = header.time;
   curves.shown = shown;
@@ -66,8 +68,6 @@ function drawFrame({ header, body }) {
   clearTimeout(drawFrame.later); // curves and clock follow eight times a second, and once more at the end
   if (at - (drawFrame.curvesAt ?? 0) > 120) { follow(); drawFrame.curvesAt = at; } else drawFrame.later = setTimeout(follow, 150);
   Object.assign(lab, { frames: lab.frames + 1, step: shown, head, compiled: header.compiled });
-  lab.drawn.push(performance.now());
-  if (lab.drawn.length > 600) lab.drawn.shift();
 }
 
 function follow() { curves.draw(); clock(); }
@@ -86,18 +86,19 @@ function clock() {
   $("clock").textContent = `step ${shown}${shown < head ? ` of ${head}` : ""} · time ${short(time ?? 0)}`;
 }
 
-// A frame is asked for when the last one is on the screen: a slow page misses frames and falls behind by none.
+// Each frame that has come is answered when it is on the screen, or when a newer one takes its place: then the next
+// ones are made. So a slow page misses frames, falls behind by none, and always has one that is being made.
 function onBinary(message) {
-  if (message.header.type === "file") return onFile(message);
-  if (message.header.type === "function") { functions.show(message.header, message.body); return; }
+  const { header, buffer, at } = message;
+  if (header.type === "file") return onFile(header, new Uint8Array(buffer, at));
+  if (header.type === "function") return functions.show(header, new Float32Array(buffer, at));
+  const late = waiting !== null;
   waiting = message;
-  if (onBinary.asked) return;
-  onBinary.asked = true;
+  if (late) return socket.say({ do: "ack" });
   requestAnimationFrame(() => {
-    onBinary.asked = false;
     const one = waiting;
     waiting = null;
-    if (one) drawFrame(one);
+    drawFrame(one);
     socket.say({ do: "ack" });
   });
 }
@@ -114,8 +115,9 @@ function onWords(said) {
 
 function note(text) { if (text) $("status").textContent = text; }
 
-function onStatus({ status }) {
+function onStatus({ status, head: at }) {
   playing = status === "playing";
+  if (at !== undefined) head = lab.head = at; // its frame may still be on the way
   const words = { playing: "playing", paused: "paused", compiling: "compiling…" };
   $("status").textContent = words[status] ?? status;
   $("status").className = `status ${status}`;
@@ -139,7 +141,6 @@ function onOpened(said) {
   remember(said.link, said.state);
   lesson(said.state.preset);
   if (fresh) note(said.compiled ? `compiled ${said.compiled} programs in ${said.seconds} s` : "");
-  if (wants.play) { wants = {}; socket.say({ do: "play" }); }
 }
 
 // The numbers of now: those of the state, as they were turned on the way.
@@ -175,7 +176,7 @@ function drawTeacher([x, y]) {
   controls.set({ teacher_points: [...(controls.state.teacher_points ?? []), atom], preset: "" });
 }
 
-async function onFile({ header, body }) {
+async function onFile(header, body) {
   if (["python", "toml", "command", "link"].includes(header.form)) {
     const text = header.form === "link" ? `${location.origin}/#${new TextDecoder().decode(body)}` : new TextDecoder().decode(body);
     lab.copied = text;
@@ -224,7 +225,7 @@ function keys(event) {
   if (event.target.closest("input:not([type=range]):not([type=checkbox]), select, textarea, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;
   const scheme = ["vanilla", "DA", "FA", "EA"][Number(event.key) - 1];
   const act = { " ": toggle, ArrowRight: () => socket.say({ do: "step" }), r: () => socket.say({ do: "reset" }), Home: () => socket.say({ do: "seek", step: 0 }), End: () => socket.say({ do: "seek", step: head }), c: () => take("python"), t: theme, "?": help }[event.key];
-  if (scheme) { const now = controls.state.schemes, next = ["vanilla", "DA", "FA", "EA"].filter((one) => (one === scheme) !== now.includes(one)); if (next.length) controls.set({ schemes: next }); } else if (act) { if (event.key === " " && event.target.closest("button, summary")) return; act(); } else return;
+  if (scheme && controls.acts("schemes")) { const now = controls.state.schemes, next = ["vanilla", "DA", "FA", "EA"].filter((one) => (one === scheme) !== now.includes(one)); if (next.length) controls.set({ schemes: next }); } else if (act) { if (event.key === " " && event.target.closest("button, summary")) return; act(); } else return;
   event.preventDefault();
 }
 
@@ -251,7 +252,7 @@ function wire() {
   for (const one of ["lab", "records"]) $(`tab-${one}`).onclick = () => tab(one);
   addEventListener("keydown", keys);
   addEventListener("hashchange", openFromAddress);
-  addEventListener("resize", redraw);
+  whenResized(redraw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   if (still()) document.documentElement.classList.add("still");
 }
@@ -274,7 +275,7 @@ async function begin() {
     onWords,
     onBinary,
     (state) => {
-      if (state === "lost") { wants = {}; banner("The lab is away; this page comes back when it does.", "bad"); $("status").textContent = "away"; }
+      if (state === "lost") { banner("The lab is away; this page comes back when it does.", "bad"); $("status").textContent = "away"; }
       if (state === "stranger") banner("The lab was started again with another token. Open the address that `haarflow lab` printed.", "bad");
     },
   );

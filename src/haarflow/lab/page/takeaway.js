@@ -1,5 +1,5 @@
 // Take it away: texts to copy, files to save, the picture as PNG or SVG, and a film.
-import { DASHES, WORDS } from "./curves.js";
+import { DASHES } from "./curves.js";
 import { colour, element, paint, save } from "./look.js";
 
 export function picture(panes, curves, scale = 1.5) {
@@ -20,7 +20,7 @@ export function picture(panes, curves, scale = 1.5) {
     const [x, y] = [(i % columns) * wide, tall + 30 + Math.floor(i / columns) * 150];
     context.fillStyle = ink;
     context.font = "11px system-ui, sans-serif";
-    context.fillText(WORDS[name] ?? name, x + 40, y);
+    context.fillText(curves.called(name), x + 40, y);
     curves.plot(context, name, x, y + 4, wide, 140);
   });
   return canvas;
@@ -42,9 +42,9 @@ export function svg(panes, curves) {
     lane.players.forEach((player, i) => {
       const every = Math.max(1, Math.ceil(player.n / 3000));
       for (let k = 0; k < player.n; k += every) {
-        const mass = player.data[4 * k + 3] / 256;
+        const mass = player.weights ? player.weights[k] / 256 : 1;
         if (mass <= 0) continue;
-        const [x, y] = at([0, 1, 2].map((j) => player.data[4 * k + j] / 32767 * reach[j]));
+        const [x, y] = at(player.planes.map((plane, j) => plane[k] / 32767 * reach[j]));
         home.append(make("circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: (1.6 * Math.sqrt(Math.min(mass, 40))).toFixed(1), fill: i ? colour("fifth") : colour(pane.name, order), "fill-opacity": 0.6 }));
       }
     });
@@ -53,7 +53,7 @@ export function svg(panes, curves) {
   charts.forEach((name, i) => {
     const left = (i % columns) * wide + 40, top = tall + 40 + Math.floor(i / columns) * 150, { low, high, least, log } = curves.bounds(name);
     const floor = log ? Math.max(least, high * 1e-12) : low, to = (v) => (log ? Math.log10(Math.max(v, floor)) : v), [y0, y1] = [to(floor), to(high)], t0 = curves.times[0], t1 = curves.times.at(-1);
-    root.append(make("text", { x: left, y: top - 4, fill: ink }, WORDS[name] ?? name));
+    root.append(make("text", { x: left, y: top - 4, fill: ink }, curves.called(name)));
     root.append(make("rect", { x: left, y: top, width: wide - 50, height: 110, fill: "none", stroke: muted, "stroke-width": 0.5 }));
     root.append(make("text", { x: left - 4, y: top + 8, fill: muted, "text-anchor": "end", "font-size": 9 }, high.toPrecision(3)), make("text", { x: left - 4, y: top + 110, fill: muted, "text-anchor": "end", "font-size": 9 }, floor.toPrecision(3)), make("text", { x: left + wide - 50, y: top + 122, fill: muted, "text-anchor": "end", "font-size": 9 }, `time ${t1.toPrecision(3)}`));
     curves.lanes.forEach((lane, order) => {

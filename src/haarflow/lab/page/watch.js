@@ -1,7 +1,8 @@
 // A flow in a notebook: the same panes and curves as the page, driven by messages of the widget.
-import { Camera, Pane } from "./clouds.js";
+import { Camera } from "./camera.js";
+import { Pane } from "./clouds.js";
 import { Curves } from "./curves.js";
-import { element, short, usePalette } from "./look.js";
+import { element, short, usePalette, whenResized } from "./look.js";
 import { cloudsOf, decode } from "./wire.js";
 
 function render({ model, el }) {
@@ -15,18 +16,18 @@ function render({ model, el }) {
   camera.scene = model.get("scene");
   camera.dimensions = camera.scene.axes.length === 3 ? 3 : 2;
   camera.span = [0, 0, 0];
-  const redraw = () => { for (const pane of panes.values()) pane.draw(); };
+  const redraw = () => { for (const pane of panes.values()) pane.draw(); curves.draw(); }, deaf = whenResized(redraw);
 
   function heard(message, buffers) {
     if (message.type === "ended") { playing = false; play.textContent = "play"; return; }
     if (message.type === "refused") { playing = false; play.textContent = "play"; clock.textContent = message.sentence; return; }
     const bytes = buffers[0], view = bytes instanceof ArrayBuffer ? bytes : bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
-    const { header, body } = decode(view), lanes = cloudsOf(header, body);
+    const frame = decode(view), { header } = frame, lanes = cloudsOf(frame);
     for (const lane of lanes) {
       if (!panes.has(lane.name)) { panes.set(lane.name, new Pane(lane.name, camera, { moved: redraw })); row.append(panes.get(lane.name).figure); }
     }
     camera.see(header.reach);
-    for (const lane of lanes) { const pane = panes.get(lane.name); pane.title.textContent = `${lane.name || "cloud"} · ${lane.players.map((one) => one.n).join(" + ")} particles`; pane.show(lane, header.reach); }
+    for (const lane of lanes) { const pane = panes.get(lane.name); pane.title.textContent = `${lane.name || "cloud"} · ${lane.players.map((one) => one.n).join(" + ")} particles`; pane.show(lane, header); }
     curves.add(header.rows, header.first);
     curves.shown = header.step;
     head = header.head;
@@ -43,7 +44,7 @@ function render({ model, el }) {
   step.onclick = () => { playing = false; play.textContent = "play"; model.send({ do: "more" }); };
   scrub.oninput = () => { playing = false; play.textContent = "play"; model.send({ do: "seek", step: Number(scrub.value) }); };
   model.send({ do: "seek", step: 0 });
-  return () => model.off("msg:custom", heard);
+  return () => { deaf(); model.off("msg:custom", heard); };
 }
 
 export default { render };
