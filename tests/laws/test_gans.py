@@ -10,10 +10,10 @@ import pytest
 
 import haarflow as hf
 from haarflow.dynamics import checkpoints
-from haarflow.fast.patches import correlate
+from haarflow.fast.patches import correlate, twice
 from haarflow.fast.switch import plain
 from haarflow.learning.objectives import conjugate
-from haarflow.models.group_convolutions import doubled, halved
+from haarflow.models.group_convolutions import halved
 from haarflow.practice.gans import INVARIANT, ROWS
 
 TURNS = hf.natural_rep(hf.PlanarRotations(4))
@@ -137,15 +137,16 @@ def test_the_conjugate_is_the_supremum(alpha):
 def test_patches_are_convolutions():
     draw = np.random.default_rng(3)
     x, bank = draw.normal(size=(2, 5, 5, 3)), draw.normal(size=(3, 3, 3, 4))
-    for padded in (True, False):
-        found = np.asarray(correlate(jnp.asarray(x), jnp.asarray(bank), padded=padded))
+    few = draw.normal(size=(3, 3, 3, 2))
+    for filters, padded, doubled in ((bank, True, False), (bank, False, False), (few, True, False), (bank, True, True)):
+        found = np.asarray(correlate(jnp.asarray(x), jnp.asarray(filters), padded=padded, doubled=doubled))
         with plain():
-            known = np.asarray(correlate(jnp.asarray(x), jnp.asarray(bank), padded=padded))
+            known = np.asarray(correlate(jnp.asarray(x), jnp.asarray(filters), padded=padded, doubled=doubled))
         np.testing.assert_allclose(found, known, atol=1e-12)
     fields = jnp.asarray(draw.normal(size=(2, 4, 4, 2)))
     turned = np.rot90(halved(fields), axes=(1, 2))
     np.testing.assert_allclose(turned, halved(jnp.rot90(fields, axes=(1, 2))), atol=1e-15)
-    np.testing.assert_allclose(halved(doubled(fields)), fields)
+    np.testing.assert_allclose(halved(twice(fields)), fields)
 
 
 ODD = np.random.default_rng(2).uniform(size=(3, 7, 7))

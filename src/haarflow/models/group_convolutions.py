@@ -2,8 +2,8 @@
 
 A field on an image is an array (n, h, w, channels), or (n, h, w, order, channels) with a channel for every element of
 the group, which the group turns and permutes (left regular fields). A filter is turned by every element, as a bank that
-one convolution takes. Sizes are halved by means over squares of two pixels and doubled by
-repeating pixels: both commute exactly with the group on even sizes, and no stride is used, which would not on odd ones.
+one convolution takes. Sizes are halved by means over squares of two pixels and doubled by repeating pixels: both
+commute exactly with the group on even sizes, and no stride is used, which would not on odd ones.
 Under the trivial group everything here is a plain convolutional network.
 """
 
@@ -94,10 +94,10 @@ class GroupConvolution(eqx.Module):
         found = flat[table].reshape(len(table), s, s, -1, i, o)
         return found.transpose(1, 2, 3, 4, 0, 5).reshape(s, s, -1, len(table) * o)
 
-    def __call__(self, x: Array) -> Array:
-        """The output field of an input field."""
+    def __call__(self, x: Array, *, doubled: bool = False) -> Array:
+        """The output field of an input field; with `doubled` and reach "same", of that field in twice the size."""
         rows = x.reshape(*x.shape[:3], -1) if self.lifted_in else x
-        found = correlate(rows, self.bank(), padded=self.reach == "same")
+        found = correlate(rows, self.bank(), padded=self.reach == "same", doubled=doubled)
         if self.lifted_out:
             found = found.reshape(*found.shape[:3], self.group.order, -1)
         return found + self.offset.reshape((1,) * (found.ndim - 1) + (-1,))
@@ -137,8 +137,3 @@ def halved(x: Array) -> Array:
         )
     pairs = x.reshape(len(x), h // 2, 2, w // 2, 2, *x.shape[3:])
     return pairs.mean(axis=(2, 4))
-
-
-def doubled(x: Array) -> Array:
-    """Every pixel four times: a field of twice the size."""
-    return jnp.repeat(jnp.repeat(x, 2, axis=1), 2, axis=2)

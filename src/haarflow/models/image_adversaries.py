@@ -15,7 +15,7 @@ from haarflow.algebra.user_reps import image_rep
 from haarflow.errors import Refusal
 from haarflow.models.adversaries import Discriminator, Generator
 from haarflow.models.equivariant_layers import EquivariantLinear, leaky
-from haarflow.models.group_convolutions import GroupConvolution, doubled, field_rep, halved
+from haarflow.models.group_convolutions import GroupConvolution, field_rep, halved
 
 Shape = tuple[int, int, int]  # height, width, channels
 SLOPE = 0.2  # of the leaky rectifier in discriminators
@@ -68,7 +68,7 @@ class ImageGenerator(Generator):
         size = self.shape[0] // 2 ** len(self.blocks)
         field = normed(u.reshape(len(u), size, size, self.last.group.order, -1))
         for block in self.blocks:
-            field = normed(leaky(block(doubled(field)), 0.0))
+            field = normed(leaky(block(field, doubled=True), 0.0))
         return jnp.tanh(self.last(field)).reshape(len(u), -1)
 
     @classmethod
