@@ -3,6 +3,7 @@
 The laws of generators, discriminators and objectives are asked in test_members.py, and seen failing there.
 """
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +15,7 @@ from haarflow.fast.patches import correlate, twice
 from haarflow.fast.switch import plain
 from haarflow.learning.objectives import conjugate
 from haarflow.models.group_convolutions import halved
+from haarflow.practice.gan_data import side_of
 from haarflow.practice.gans import INVARIANT, ROWS
 
 TURNS = hf.natural_rep(hf.PlanarRotations(4))
@@ -74,6 +76,21 @@ def test_a_symmetry_needs_a_group_and_classes_are_those_of_the_data(turned):
     with pytest.raises(hf.Refusal, match="one class for each of the 20 points"):
         hf.GAN(on_x=SPACE).fit(POINTS, [1, 2], key=0)
     assert jax.tree.leaves(turned.generator)
+
+
+def test_layers_that_know_the_group_have_as_many_parameters_where_it_is_asked():
+    """Filters are shared by |G| elements and are |G| times as many; offsets and the ends make the difference."""
+
+    def numbers(row, **options):
+        gan = hf.GAN(on_x="rotations", symmetry=row, widths=(16, 32), **options)
+        field = gan.field(jax.random.key(0), side_of("rotations", IMAGES), IMAGES, None, 0)
+        return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(field.discriminator, eqx.is_array)))
+
+    plainly = numbers("plain")
+    assert numbers("both", same="parameters") == pytest.approx(plainly, rel=0.02)
+    assert numbers("both") < 0.3 * plainly
+    with pytest.raises(hf.Refusal, match="wider by the root of the order of a finite group; got SpecialOrthogonal"):
+        hf.GAN(on_x=hf.natural_rep(hf.SpecialOrthogonal(3)), same="parameters").fit(POINTS, key=0, steps=0)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ The training is a flow of two players, so it has the flow's checkpoints, progres
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from haarflow.algebra.base import Group
+from haarflow.algebra.base import Finite, Group
 from haarflow.algebra.reps import Rep
 from haarflow.doors import Count, Least, Most, Natural, Positive, door
 from haarflow.dynamics.adversarial import DISCRIMINATOR, GENERATOR, Adversarial, parameters, with_parameters
@@ -62,7 +63,11 @@ class GAN:
     - "generator" or "discriminator": one of the two alone (the latter invites the collapse of modes);
     - "unsymmetrised": as "both", with layers that commute with the group and a latent law that is not invariant;
     - "augmented": nobody, but the true points are moved by random elements;
-    - "plain": nobody. The plain networks have the same widths.
+    - "plain": nobody.
+
+    `widths` are those of plain networks. One that knows a group of |G| elements has the same, and so about |G| times
+    fewer free parameters; with `same="parameters"` it has √|G| times wider layers, and so as many parameters in the
+    layers that commute with the group, as where such networks are compared with plain ones.
 
     For vectors the defaults are the Lipschitz-regularised α-divergence, RMSprop at 2e-4, 5 steps of the discriminator
     for each of the generator and widths (64, 32, 16), in copies of the representation `hidden`; for images the
@@ -77,6 +82,7 @@ class GAN:
     discriminator: Discriminator | None = None
     latent: Size | None = None
     widths: Sequence[Size] | None = None
+    same: Literal["widths", "parameters"] = "widths"
     hidden: Rep | None = None
     batch: Size = 64
     turns: Size | None = None
@@ -163,11 +169,12 @@ class GAN:
         """The field of the two players, with fresh networks."""
         dtype = jnp.float32 if self.precision == "single" else jnp.float64
         makes, tells = jax.random.split(key)
-        known, options = _defaults(side), self._options(side, classes, dtype)
+        makes_kept, tells_kept = self.row in EQUIVARIANT, self.row in INVARIANT
+        known, options = _defaults(side), partial(self._options, side, classes, dtype)
         make, tell = (ImageGenerator, ImageDiscriminator) if side.images else (VectorGenerator, VectorDiscriminator)
         latent = {"latent": self.latent or known.latent, "symmetrised": self.row in ("generator", "both")}
-        made = self.generator or make(makes, *side.nouns(self.row in EQUIVARIANT), **options, **latent)
-        told = self.discriminator or tell(tells, *side.nouns(self.row in INVARIANT), **options)
+        made = self.generator or make(makes, *side.nouns(makes_kept), **options(makes_kept), **latent)
+        told = self.discriminator or tell(tells, *side.nouns(tells_kept), **options(tells_kept))
         side.refuse_unless_fitting(GENERATOR, made, classes)
         side.refuse_unless_fitting(DISCRIMINATOR, told, classes)
         rows, places = jnp.asarray(side.inside(x), dtype), None if labels is None else jnp.asarray(labels)
@@ -184,9 +191,21 @@ class GAN:
         schemes = {DISCRIMINATOR: Optax(make(rates[1])), GENERATOR: Optax(make(rates[0]))}
         return Turns(schemes, times={DISCRIMINATOR: self.turns or known.turns})
 
-    def _options(self, side: Side, classes: int, dtype: Any) -> dict[str, Any]:
-        """What both networks are made with."""
-        found = {"widths": tuple(self.widths or _defaults(side).widths), "classes": classes, "dtype": dtype}
+    def _wide(self, side: Side, kept: bool) -> tuple[int, ...]:
+        """The widths of a network, which knows the group where it is `kept`."""
+        given, group = tuple(self.widths or _defaults(side).widths), side.on_x.group
+        if self.same == "widths" or not kept:
+            return given
+        if not isinstance(group, Finite):
+            raise Refusal(
+                "A GAN with same='parameters' has layers wider by the root of the order of a finite group; got "
+                f"{group}. Write same='widths'."
+            )
+        return tuple(group.order * max(1, round(width / group.order**0.5)) for width in given)
+
+    def _options(self, side: Side, classes: int, dtype: Any, kept: bool) -> dict[str, Any]:
+        """What both networks are made with; `kept` says whether this one knows the group."""
+        found = {"widths": self._wide(side, kept), "classes": classes, "dtype": dtype}
         if self.hidden is None:
             return found
         if side.images:
