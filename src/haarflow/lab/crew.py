@@ -10,6 +10,7 @@ from typing import Any
 from haarflow.errors import Refusal
 
 SESSIONS = 8  # pages with a worker at once
+ROOM = 2**20  # bytes that may wait between a worker and the server: a frame of 80 000 particles has 320 000
 
 
 class Worker:
@@ -30,6 +31,7 @@ class Worker:
             "haarflow.lab.worker",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            limit=ROOM,
             env=environment,
         )
         with contextlib.suppress(OSError, AttributeError):
