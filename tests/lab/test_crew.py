@@ -59,6 +59,22 @@ def test_there_are_so_many_workers_and_no_more(monkeypatch):
     asyncio.run(take())
 
 
+def test_pages_that_come_at_once_have_a_worker_each(monkeypatch):
+    async def begin(_):
+        await asyncio.sleep(0.01)
+        return Idle()
+
+    async def take():
+        one = crew.Crew(8)
+        one.prepare()
+        return await asyncio.gather(*(one.take("float32") for _ in range(10)), return_exceptions=True)
+
+    monkeypatch.setattr(crew.Worker, "begin", begin)
+    found = asyncio.run(take())
+    assert len({one for one in found if isinstance(one, Idle)}) == 8
+    assert [type(one) for one in found[8:]] == [Refusal, Refusal]
+
+
 @pytest.mark.parametrize(("holds", "frames"), [(1e9, 3), (7e9, 1)])
 def test_a_worker_that_holds_too_much_is_ended_and_said(holds, frames):
     async def read():
