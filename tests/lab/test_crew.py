@@ -115,3 +115,15 @@ def test_a_frame_is_made_for_each_that_was_asked_for_and_two_at_most():
         simulation.do_credit(1000)
     assert frames() == 2
     assert simulation.run.at >= 3 * 4, "it went on meanwhile"
+
+
+def test_what_is_refused_while_it_compiles_is_not_compiling_any_more():
+    simulation = worker.Simulation(out := io.BytesIO())
+    simulation.tell_status("compiling")
+    simulation.obey(b"J" + json.dumps({"do": "open", "state": {**SMALL, "group": "Signs(2)"}}).encode())
+    out.seek(0)
+    said = []
+    while (body := worker.read(out)) is not None:
+        said.append(json.loads(body[1:]))
+    assert [one["type"] for one in said] == ["status", "refused", "status"]
+    assert said[-1]["status"] == "paused"

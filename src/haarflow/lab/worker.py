@@ -91,6 +91,8 @@ class Simulation:
             getattr(self, f"do_{said.pop('do')}")(**said)
         except Refusal as refusal:
             self.say(type="refused", sentence=str(refusal))
+            if self.state_told == "compiling":  # it was, before it was refused
+                self.status()
 
     def receive(self, content: bytes) -> None:
         """Uploaded data, as an .npz of x and y after 64 letters of their mark."""
