@@ -259,7 +259,8 @@ def first_frame(browser: str, state: str) -> tuple[Tab, float]:
 def frames(seconds: float = 12.0) -> None:
     """Frames a second that a page draws, each of all panes and of another step: of all particles the places are new."""
     states = {
-        "4 panes of 20 000": "preset=many",
+        "4 panes of 20 000, the lesson": "preset=many",
+        "4 panes of 20 000, a row for every five steps": "v=1&particles=20000&steps=100000",
         "1 pane of 100 000": "v=1&particles=100000&steps=100000&schemes=%5B%22vanilla%22%5D",
         "4 panes of 20 000, a row for every step": "v=1&particles=20000&steps=100000&every=1",
     }

@@ -36,6 +36,11 @@ def pixels(page, lane):
     return page.page.evaluate(PIXELS, lane)
 
 
+def numbers_of(path):
+    with np.load(io.BytesIO(path.read_bytes())) as file:
+        return dict(file)
+
+
 def slide(page, name, value):
     box = page.page.locator(f"#control-{name} .number")
     box.fill(str(value))
@@ -79,7 +84,7 @@ def test_scrub_back_and_play_on(opened):
     page.page.click("#play")
     page.until("lab.step >= 30")
     page.page.click("#play")
-    page.until("lab.status === 'paused'")
+    page.until("lab.status === 'paused' && lab.step === lab.head")
     head, here = page.look("lab.head"), pixels(page, "vanilla")
     page.page.evaluate(SCRUB, 4)
     page.until("lab.step === 4")
@@ -131,20 +136,20 @@ def test_the_copied_script_and_command_give_the_numbers_on_the_screen(opened, tm
     table = np.genfromtxt(waiting.value.path(), delimiter=",", names=True)
     with page.page.expect_download() as waiting:
         page.page.select_option("#save", "npz")
-    clouds = dict(np.load(io.BytesIO(Path(waiting.value.path()).read_bytes())))
+    clouds = numbers_of(Path(waiting.value.path()))
     environment = {name: value for name, value in os.environ.items() if name not in LEAVE_OUT}
     script = (
         texts["python"]
         + "\nnp.savez('out.npz', risk=curves[0][2]['FA']['risk'], atoms=np.asarray(clouds['DA'].atoms))\n"
     )
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True, capture_output=True)
-    found = np.load(tmp_path / "out.npz")
+    found = numbers_of(tmp_path / "out.npz")
     assert np.array_equal(found["risk"].astype(float), table["FA_risk"])
     assert np.array_equal(found["atoms"], clouds["DA atoms"])
     (tmp_path / "lab.toml").write_text(texts["toml"])
     command = [sys.executable, "-m", "haarflow", "lab", "--config", "lab.toml", "--out", "run.npz"]
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
-    found = np.load(tmp_path / "run.npz")
+    found = numbers_of(tmp_path / "run.npz")
     assert np.array_equal(found["FA: risk"], table["FA_risk"])
     assert np.array_equal(found["DA atoms"], clouds["DA atoms"])
     assert texts["command"].startswith("haarflow lab --set")
@@ -192,6 +197,31 @@ def test_the_teacher_is_drawn_by_mouse(opened):
     page.page.check("#draw-teacher")
     page.page.locator(".pane[data-lane=vanilla] .over").click(position={"x": 60, "y": 60})
     page.until("lab.opened >= 2 && lab.link.includes('teacher_points')")
+
+
+def test_every_frame_that_came_is_answered(opened):
+    """Two frames that come before one is drawn: the first is let go, and both are answered."""
+    page = opened(SMALL)
+    before = page.look("lab.asked")
+    page.look("lab.hear(lab.last), lab.hear(lab.last), 0")
+    page.until(f"lab.asked === {before + 2}", seconds=10)
+
+
+def test_controls_that_do_nothing_for_a_task_are_not_shown(opened):
+    page = opened("#preset=game")
+    shown = "(name) => document.getElementById(`control-${name}`).checkVisibility()"
+    names = ("schemes", "optimiser", "projected", "group", "dt")
+    assert [page.page.evaluate(shown, name) for name in names] == [False, False, False, True, True]
+    page.page.locator("#control-task").select_option("well")
+    page.until("lab.opened >= 2 && lab.status === 'paused'")
+    assert page.page.evaluate(shown, "optimiser")
+
+
+def test_births_and_deaths_are_marked(opened):
+    page = opened("#preset=birth-death")
+    assert page.look("lab.marks()") == 0
+    page.page.click("#play")
+    page.until("lab.marks() > 0", seconds=60)
 
 
 def test_a_killed_worker_is_told_and_begins_again(opened, lab):

@@ -51,6 +51,16 @@ def test_the_token_becomes_a_cookie_that_no_script_and_no_other_site_sees(client
     assert client.get("/").status_code == 200
 
 
+def test_the_token_opens_nothing_by_itself(client):
+    """It is exchanged for the cookie at the page's own address; elsewhere an address that holds it is a stranger's."""
+    for path in ("/api/schema", "/main.js", "/api/records"):
+        assert client.get(f"{path}?token={TOKEN}").status_code == 403, path
+    assert client.post(f"/upload?ending=csv&token={TOKEN}", content=b"1,2\n", headers=OWN).status_code == 403
+    assert client.get(f"/?token={TOKEN}&token={TOKEN}").status_code == 403
+    with pytest.raises(WebSocketDisconnect), client.websocket_connect(f"/live?token={TOKEN}", headers=OWN):
+        pass
+
+
 HOSTS = {HOST: True, "localhost:8765": True, "[::1]:8765": True, "evil.example": False, "127.0.0.1": False, "": False}
 ORIGINS = {"own": True, None: None, "http://evil.example": False, "null": False, "https://127.0.0.1:8765": False}
 METHODS = {"GET": "/", "HEAD": "/", "POST": "/upload?ending=csv", "PUT": "/", "DELETE": "/api/records", "OPTIONS": "/"}
@@ -113,13 +123,14 @@ def test_the_page_has_no_script_or_style_of_its_own(friend):
         )
 
 
+HEAVY = '{"do": "open", "state": {"particles": 100000, "batch": 4096, "every": 100}}'
 BROKEN = [
     "", "nonsense", "[]", "1", '"open"', "null", "{}", '{"do": 1}', '{"do": "open"}', '{"do": "open", "state": 1}',
     '{"do": "open", "preset": "../x"}', '{"do": "open", "link": "v=9"}', '{"do": "turn", "numbers": {"seed": 1}}',
     '{"do": "play"}', '{"do": "seek", "step": "x"}', '{"do": "__init__"}', '{"do": "take", "form": "/etc/passwd"}',
     "[" * 50_000, '{"a":' * 5000, json.dumps({"do": "open", "state": {"group": "é" * 3000}}), "x" * 70_000,
     json.dumps({"do": "open", "state": {"group": "<img src=x onerror=alert(1)>"}}),
-    '{"do": "cost", "state": {"dt": NaN}}',
+    '{"do": "cost", "state": {"dt": NaN}}', HEAVY.replace("open", "cost"), HEAVY,
 ]  # fmt: skip
 
 
@@ -152,6 +163,7 @@ def test_uploads_within_their_bounds(friend, guard):
     objects = io.BytesIO()
     np.savez(objects, x=np.array([{}], object), y=np.ones(1))
     bad = [(b"", "csv"), (b"x" * (uploads.BYTES + 1), "csv"), (b"1,2\n", "exe"), (b"1,2\n", "../npz"), (wide, "csv")]
+    bad += [(b"1,2\n" * (uploads.ROWS + 1), "csv")]
     bad += [(bomb.getvalue(), "npz"), (b"PK\x03\x04", "npz"), (objects.getvalue(), "npz"), (b"1,nan\n2,3\n", "csv")]
     for content, ending in bad:
         answer = send(content, ending)

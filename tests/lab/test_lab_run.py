@@ -16,7 +16,7 @@ from haarflow.lab import frames, probes, worker
 from haarflow.lab.lab_run import LabRun, arrays_of, columns_of, finished
 from haarflow.lab.presets import PRESETS, preset
 from haarflow.lab.script import as_command, as_python, as_toml
-from haarflow.lab.state import validated
+from haarflow.lab.state import acting, validated
 from haarflow.lab.takeaway import as_csv, taken
 
 SMALL = {"particles": 12, "batch": 3, "steps": 7, "every": 2, "schemes": ["vanilla", "EA"], "precision": "float64"}
@@ -83,13 +83,57 @@ def test_what_slides_compiles_nothing():
     assert again.state.changes[0].step == 2
 
 
+def test_what_begins_again_compiles_nothing():
+    """Every control that says so, with other numbers than before; the first run of each kind may compile."""
+    compiled = []
+
+    def listen(event, seconds, **_):
+        if event.endswith("backend_compile_duration"):
+            compiled.append(event)
+
+    others = {"seed": 5, "teacher_seed": 9, "input_scale": 1.5, "label_noise": 0.3, "deviation": 0.7, "every": 3}
+    others |= {"centre": [0.1, 0.2, 0.3, 0.4], "spread": [1.0, 2.0, 1.0, 0.5]}
+    assert set(others) == set(acting("restarts"))
+    LabRun(validated(SMALL)).advance()
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        for name, value in others.items():
+            LabRun(validated({**SMALL, name: value})).advance()
+            assert compiled == [], name
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
 def test_one_goes_back_and_on_from_there(run):
     again = finished(validated(TURNED))
     again.turn({"dt": 0.3, "temperature": 0.01}, 3)
     while again.at < 7:
         again.advance()
     assert np.array_equal(columns_of(again.rows)["vanilla: risk"], columns_of(run.rows)["vanilla: risk"])
-    assert again.nearest(4) == 3
+    assert [again.nearest(step) for step in (0, 1, 2, 3, 4, 6, 7, 9)] == [0, 0, 2, 3, 3, 5, 7, 7]
+
+
+def test_what_is_shown_and_taken_at_an_earlier_step_is_of_that_step(run):
+    axes = frames.Axes.of(run)
+    for step in (0, 2, 3, 5, 7):
+        there = LabRun(run.state)
+        while there.at < step:
+            there.advance()
+        clouds = arrays_of(there)
+        assert there.at == step
+        header, places = opened(frames.frame(run, axes, step, []))
+        assert header["step"] == step
+        seen = places.reshape(2, 2, 12)[0] / frames.UNIT * np.array(header["reach"])[:2, None]
+        assert np.abs(seen - axes.seen(clouds["vanilla atoms"])).max() < 1e-4 * max(header["reach"])
+        with np.load(io.BytesIO(taken(run, "npz", step)[2])) as file:
+            # EA's particles are projected again where a segment begins: 1e-16 at step 3
+            assert all(np.allclose(file[name], found, rtol=0, atol=1e-15) for name, found in clouds.items())
+
+
+def opened(body):
+    """The header and the 16-bit numbers of a frame."""
+    size = int.from_bytes(body[:4], "little")
+    return json.loads(body[4 : 4 + size]), np.frombuffer(body[4 + size :], "<i2")
 
 
 def test_a_run_that_is_watched_between_records_has_the_same_numbers(run):
@@ -132,10 +176,8 @@ def test_what_is_turned_between_records_is_turned_at_one():
 
 def test_frames_hold_the_clouds_to_the_screen(run):
     axes = frames.Axes.of(run)
-    body = frames.frame(run, axes, run.at, [])
-    size = int.from_bytes(body[:4], "little")
-    header = json.loads(body[4 : 4 + size])
-    numbers = np.frombuffer(body[4 + size :], "<i2").reshape(2, 2, 12)  # of each lane, each axis
+    header, numbers = opened(frames.frame(run, axes, run.at, []))
+    numbers = numbers.reshape(2, 2, 12)  # of each lane, each axis
     assert [lane["name"] for lane in header["lanes"]] == ["vanilla", "EA"]
     assert [lane["players"][0]["weighs"] for lane in header["lanes"]] == [False, False]
     seen = numbers[0] / frames.UNIT * np.array(header["reach"])[:2, None]

@@ -10,6 +10,7 @@ from typing import Any
 from haarflow.errors import Refusal
 
 SESSIONS = 8  # pages with a worker at once
+ROOM = 2**20  # bytes that may wait between a worker and the server: a frame of 80 000 particles has 320 000
 
 
 class Worker:
@@ -30,6 +31,7 @@ class Worker:
             "haarflow.lab.worker",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            limit=ROOM,
             env=environment,
         )
         with contextlib.suppress(OSError, AttributeError):
@@ -77,6 +79,7 @@ class Crew:
     def __init__(self, most: int = SESSIONS, *, spare: bool = True):
         self.most, self.keeps_spare = most, spare
         self.busy: set[Worker] = set()
+        self.coming = 0
         self.spare: asyncio.Task[Worker] | None = None
         self.sessions: set[Any] = set()
         self.data: dict[str, bytes] = {}
@@ -89,17 +92,27 @@ class Crew:
 
     async def take(self, precision: str) -> Worker:
         """A worker, or a sentence where there are too many pages."""
-        if len(self.busy) >= self.most:
+        if len(self.busy) + self.coming >= self.most:
             raise Refusal(
                 f"The lab simulates for {self.most} pages at once, and so many are open. Close one of them first."
             )
-        waiting, worker = self.spare, None
-        if waiting is not None and precision == "float32":
-            self.spare, worker = None, await waiting
-        worker = worker if worker and worker.process.returncode is None else await Worker.begin(precision)
+        self.coming += 1  # counted before it is waited for: pages that come at once share no worker and no place
+        try:
+            worker = await self._begun(precision)
+        finally:
+            self.coming -= 1
         self.busy.add(worker)
         self.prepare()
         return worker
+
+    async def _begun(self, precision: str) -> Worker:
+        """The one that waits, if it is of that precision and alive; or a new one."""
+        if self.spare is not None and precision == "float32":
+            waiting, self.spare = self.spare, None
+            worker = await waiting
+            if worker.process.returncode is None:
+                return worker
+        return await Worker.begin(precision)
 
     async def drop(self, worker: Worker) -> None:
         """End a worker."""

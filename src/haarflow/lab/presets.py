@@ -210,7 +210,7 @@ PRESETS = {
         "Twenty thousand particles",
         "The mean-field limit, nearly: a cloud of twenty thousand particles is close to its law.",
         "The clouds of DA and FA are as good as the same.",
-        {**PUBLISHED, "particles": 20_000},
+        {**PUBLISHED, "particles": 20_000, "every": 10},
     ),
 }
 

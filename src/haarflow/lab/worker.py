@@ -5,6 +5,7 @@ length and that many bytes: JSON (first byte J) or binary (B). No text of a user
 made only when the page has asked for one (a credit), of the latest state: a slow page misses frames and grows nothing.
 """
 
+import contextlib
 import io
 import json
 import os
@@ -15,6 +16,7 @@ import time
 from typing import Any
 
 LONGEST = 64 * 2**20  # bytes of a message
+ROOM = 2**20  # bytes of a pipe
 RECORDS = 20_000  # rows of a run; then it pauses
 ALONE = 30.0  # seconds without a credit after which a run pauses by itself
 PAUSE = 0.4  # seconds at least between two pictures of the function
@@ -89,6 +91,8 @@ class Simulation:
             getattr(self, f"do_{said.pop('do')}")(**said)
         except Refusal as refusal:
             self.say(type="refused", sentence=str(refusal))
+            if self.state_told == "compiling":  # it was, before it was refused
+                self.status()
 
     def receive(self, content: bytes) -> None:
         """Uploaded data, as an .npz of x and y after 64 letters of their mark."""
@@ -300,8 +304,17 @@ def prepared() -> None:
     jax.config.update("jax_enable_x64", os.environ.get("HAARFLOW_LAB_PRECISION") == "float64")
 
 
+def widened(pipe: int) -> None:
+    """Room for a whole frame in the pipe to the server, where the system can: the next step does not wait for it."""
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, ROOM)  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def main() -> None:
     """Serve one page."""
+    widened(1)
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints goes to standard error, not between the messages
     simulation = Simulation(out)

@@ -18,9 +18,11 @@ const functions = new Functions($("functions"));
 const records = new RecordsView($("view-records"));
 let facts, controls, socket, film = null, playing = false, scrubbing = false, waiting = null, opened = null, head = 0, shown = 0, now;
 const query = new URLSearchParams(location.search), plain = query.has("plain") ? true : query.has("webgl") ? false : undefined; // who draws: chosen, or as the machine is
-const lab = { frames: 0, moved: 0, opened: 0, connections: 0, step: 0, head: 0, compiled: 0 }; // frames drawn, and those of another step
+const lab = { frames: 0, moved: 0, opened: 0, connections: 0, asked: 0, step: 0, head: 0, compiled: 0 }; // frames drawn, and those of another step
 lab.redraw = () => { for (const pane of panes.values()) pane.draw(); };
 lab.replay = (frame) => drawFrame(frame);
+lab.hear = (frame) => onBinary(frame);
+lab.marks = () => [...panes.values()].reduce((sum, pane) => sum + pane.marks.length, 0);
 window.lab = lab; // what tests and curious people look at
 
 function redraw() { for (const pane of panes.values()) pane.draw(); curves.draw(); functions.draw(); }
@@ -94,14 +96,16 @@ function onBinary(message) {
   if (header.type === "function") return functions.show(header, new Float32Array(buffer, at));
   const late = waiting !== null;
   waiting = message;
-  if (late) return socket.say({ do: "ack" });
+  if (late) return ask();
   requestAnimationFrame(() => {
     const one = waiting;
     waiting = null;
     drawFrame(one);
-    socket.say({ do: "ack" });
+    ask();
   });
 }
+
+function ask() { lab.asked += 1; socket.say({ do: "ack" }); }
 
 function onWords(said) {
   if (said.type === "opened") onOpened(said);
