@@ -73,10 +73,14 @@ def share_contexts():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Of many cases of one law those between are slow, but for every tenth."""
+    """Of many cases of one law those between are slow, but for every tenth.
+
+    Refusals stay: in the slow tier a wrong type is told by the checks of types, before the sentence.
+    """
     cases = collections.defaultdict(list)
     for item in items:
-        if item.path.parent.name in COPIED and not any(map(item.get_closest_marker, ("slow", "each"))):
+        whole = "refused" in item.name or any(map(item.get_closest_marker, ("slow", "each")))
+        if item.path.parent.name in COPIED and not whole:
             cases[item.path, getattr(item, "originalname", item.name)].append(item)
     for copies in cases.values():
         for place, item in enumerate(copies[:-1]):
