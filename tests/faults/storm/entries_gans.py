@@ -43,6 +43,7 @@ ENTRIES = [
         optimiser=choice('"adam"', optional=True),
         rates=one_of("(0.5, 0.25)", "0.5", "(0.5,)", "(-1.0, 0.5)", "(np.nan, 0.5)", optional=True),
         precision=choice('"double"'),
+        same=choice('"parameters"'),
     ),
     Entry(
         "GAN.fit",
