@@ -266,7 +266,7 @@ async function begin() {
   if (!answer.ok) return banner("Open the address that `haarflow lab` printed.", "bad");
   facts = await answer.json();
   usePalette(facts.palette);
-  $("preset").append(element("option", { value: "", text: "(none)" }), ...facts.presets.map((preset) => element("option", { value: preset.name, text: preset.title })));
+  $("preset").append(element("option", { value: "", text: "(none)" }), ...facts.presets.map((preset) => element("option", { value: preset.name, text: nice(preset.title) })));
   controls = new Controls($("controls"), facts, {
     open: (state) => socket.say({ do: "open", state: { ...state, preset: state.preset ?? "" } }),
     turn: (numbers) => socket.say({ do: "turn", numbers }),

@@ -1,4 +1,5 @@
-// What stands still around the particles: the grid and the axes below them, E^G and the teacher above.
+// What stands still around the particles: the grid, the axes and E^G below them, so that those on E^G are seen, and the
+// teacher above.
 import { independent } from "./camera.js";
 import { nice, paint, short, ticks, write } from "./look.js";
 
@@ -9,12 +10,12 @@ export function below(context, width, height, camera) {
   if (scene.well && camera.dimensions === 2) gibbs(context, width, height, camera);
   if (camera.dimensions === 2) plane(context, width, height, camera);
   else solid(context, width, height, camera);
+  fixedSpace(context, width, height, camera);
 }
 
 export function above(context, width, height, camera) {
   const { scene } = camera, { ink } = paint();
   if (!scene) return;
-  fixedSpace(context, width, height, camera);
   context.strokeStyle = ink;
   context.lineWidth = 1.6;
   for (const point of scene.teacher) {
@@ -43,7 +44,7 @@ function gibbs(context, width, height, camera) {
 // Two axes: a grid with numbers, and the names of the axes at their ends.
 function plane(context, width, height, camera) {
   const [zx, zy] = camera.fit(), [sx, sy] = camera.span, { muted, grid } = paint(), { axes } = camera.scene;
-  const across = ticks(-sx / zx, sx / zx, Math.max(2, width / 70)).map((t) => [t, camera.project([t, 0, 0], width, height)[0]]);
+  const across = ticks(-sx / zx, sx / zx, Math.max(2, width / 50)).map((t) => [t, camera.project([t, 0, 0], width, height)[0]]);
   const up = axes.length < 2 ? [] : ticks(-sy / zy, sy / zy, Math.max(2, height / 45)).map((t) => [t, camera.project([0, t, 0], width, height)[1]]);
   context.lineWidth = 1;
   context.strokeStyle = grid;
