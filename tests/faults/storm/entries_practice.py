@@ -26,7 +26,7 @@ ENTRIES = [
         rule=choice('"singular"'),
         stop=choice('"test"'),
         false_expansion=number("0.125", above=0, below=1),
-        threshold=number("0.25", least=0, below=0.5, optional=True),
+        threshold=number("0.125", least=0, below=0.5, optional=True),  # at 0.25 rounding decides: all residuals are one
         replicates=count("4", least=4, optional=True),
         directions=count("1", huge=FINE),
         ties=number("4.0", least=0),
