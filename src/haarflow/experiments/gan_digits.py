@@ -162,6 +162,7 @@ class GanDigits(Experiment):
             axis.set(xscale="log", xlabel="share of the images", ylabel=label)
             axis.set_yscale("log" if name == "distance" else "linear")
             axis.set_xticks(self.shares, [f"{share:g}" for share in self.shares])
+            axis.set_xlim(min(self.shares) / 1.6, max(self.shares) * 1.6)
             axis.minorticks_off()
         axes[0].legend(fontsize=7)
 
@@ -179,6 +180,7 @@ class GanDigits(Experiment):
         height = self.pixels + 2
         axis.set_yticks([height * i + self.pixels / 2 for i in range(len(lines))], self.rows)
         axis.set_xticks([])
+        axis.grid(False)
 
 
 def _as_many(images, classes, count):
