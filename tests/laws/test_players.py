@@ -268,7 +268,7 @@ BAD = {
     "The probe m takes one cloud; got the players 'x' and 'y'. Write a probe of the whole mapping": {
         "probes": {"m": lambda cloud: cloud.mean()}
     },
-    r"one cloud for each key; got \(2,\) clouds and one keys": {"cloud": {**PAIR, "x": stack_clouds([PAIR["x"]] * 2)}},
+    r"one cloud for each key; got 2 clouds and one key": {"cloud": {**PAIR, "x": stack_clouds([PAIR["x"]] * 2)}},
     "A BirthDeath scheme turns a field's growth into jumps; .* or Each for players of whom some do not grow": {
         "field": DescentAscent(GAME.payoff, ascend="y", growth={"x": 1.0}),
         "scheme": BirthDeath(Euler()),

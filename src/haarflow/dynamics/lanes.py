@@ -53,7 +53,7 @@ def _one(owner: str, given: Any, key) -> Any:
         return given
     if key.shape != (len(given),):
         raise Refusal(
-            f"{owner} are one, or one for each key; got {len(given)} and {key.shape or 'one'} keys. "
+            f"{owner} are one, or one for each key; got {len(given)} and {_counted(key.shape, 'key')}. "
             f"Write key=jax.random.split(key, {len(given)})."
         )
     return stacked(owner, given)
@@ -124,8 +124,8 @@ def _spread(key, cloud: Cloud) -> Cloud:
     if lead == ():
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*key.shape, *leaf.shape)), cloud)
     raise Refusal(
-        f"A flow runs one cloud, or a stack with one cloud for each key; got {lead or 'one'} clouds and "
-        f"{key.shape or 'one'} keys. Write key=jax.random.split(key, {lead[0]})."
+        f"A flow runs one cloud, or a stack with one cloud for each key; got {_counted(lead, 'cloud')} and "
+        f"{_counted(key.shape, 'key')}. Write key=jax.random.split(key, {lead[0]})."
     )
 
 
@@ -136,10 +136,15 @@ def step_sizes(dt: Any, key: Key[Array, "*r"]) -> Float[np.ndarray, "*r"]:
         raise Refusal(f"A step dt is a finite number > 0; got {sizes}. Write for example dt=0.01.")
     if sizes.shape not in ((), key.shape):
         raise Refusal(
-            f"A step dt is one number, or one for each key; got {said(dt)} and {key.shape or 'one'} keys. "
+            f"A step dt is one number, or one for each key; got {said(dt)} and {_counted(key.shape, 'key')}. "
             "Write one dt, or as many as there are keys."
         )
     return np.broadcast_to(sizes, key.shape)
+
+
+def _counted(shape: tuple[int, ...], noun: str) -> str:
+    """How many there are, in words: "one key", "3 keys", "2 × 3 keys"."""
+    return f"{' × '.join(map(str, shape))} {noun}s" if shape else f"one {noun}"
 
 
 def refuse_traced(*given: Any) -> None:
