@@ -12,6 +12,7 @@ import collections
 import contextlib
 import gc
 import os
+import sys
 import threading
 
 import jax
@@ -32,6 +33,8 @@ def in_a_hurry(config):
 
 def pytest_configure(config):
     """Before anything is imported or compiled; the processes that tests start inherit it."""
+    early = [name for name in sys.modules if name.partition(".")[0] == "haarflow"]
+    assert not early, f"a conftest.py imports {early[0]} before its types can be checked: import it where it is used"
     if not in_a_hurry(config):
         install_import_hook("haarflow", "beartype.beartype")
     else:
