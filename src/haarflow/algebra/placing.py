@@ -6,7 +6,8 @@ from typing import ClassVar
 import numpy as np
 
 from haarflow.algebra.acting import Action, ByGather, ByMatrices, library
-from haarflow.algebra.groups import Cyclic, SpecialOrthogonal
+from haarflow.algebra.groups import Cyclic
+from haarflow.algebra.lie_groups import SpecialOrthogonal
 from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
 from haarflow.algebra.tables import Frozen, static
 from haarflow.errors import Refusal

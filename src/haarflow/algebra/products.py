@@ -10,7 +10,8 @@ from haarflow.algebra.acting import as_action
 from haarflow.algebra.base import Finite, Group, Matrix, a_group
 from haarflow.algebra.checks import affordable, fits, largest
 from haarflow.algebra.combined import beside
-from haarflow.algebra.groups import Cyclic, PlanarRotations, Signs, SpecialOrthogonal, Symmetric
+from haarflow.algebra.groups import Cyclic, PlanarRotations, Signs, Symmetric
+from haarflow.algebra.lie_groups import SpecialOrthogonal
 from haarflow.algebra.reps import Rep, natural_rep
 from haarflow.algebra.tables import blocks, static
 from haarflow.doors import door

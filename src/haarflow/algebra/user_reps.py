@@ -15,7 +15,8 @@ from haarflow.algebra.cache import remembered
 from haarflow.algebra.checks import fits, refuse_broken, whole
 from haarflow.algebra.fixed_space import signed_generators
 from haarflow.algebra.generated import Matrices
-from haarflow.algebra.groups import Cyclic, Dihedral, PlanarRotations, SpecialOrthogonal, Symmetric
+from haarflow.algebra.groups import Cyclic, Dihedral, PlanarRotations, Symmetric
+from haarflow.algebra.lie_groups import SpecialOrthogonal
 from haarflow.algebra.products import Product, lift
 from haarflow.algebra.proofs import cayley
 from haarflow.algebra.reps import Rep, natural_rep, trivial_rep

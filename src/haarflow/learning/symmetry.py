@@ -19,7 +19,8 @@ from haarflow.learning.data import Data, Sample
 from haarflow.measures.actions import action_on
 from haarflow.measures.clouds import Cloud
 from haarflow.models.fits import refuse_unless_acting
-from haarflow.models.units import Dense, Unit, Wrapped, network
+from haarflow.models.networks import network
+from haarflow.models.units import Dense, Unit, Wrapped
 from haarflow.values import numbers, refuse_unless_affordable, said
 
 # Where an augmented law finds its group elements, beside the data it shares with the plain law.

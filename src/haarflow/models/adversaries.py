@@ -18,7 +18,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from haarflow.algebra.acting import Action
 from haarflow.algebra.base import Finite
-from haarflow.algebra.groups import Dihedral, PlanarRotations, SpecialOrthogonal
+from haarflow.algebra.groups import Dihedral, PlanarRotations
+from haarflow.algebra.lie_groups import SpecialOrthogonal
 from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
 from haarflow.algebra.tables import static
 from haarflow.models.equivariant_layers import EquivariantHidden, EquivariantLinear, copies_of, hidden_rep, leaky
