@@ -22,7 +22,8 @@ from haarflow.dynamics.cells import CellEnergy
 from haarflow.dynamics.doubles import doubled
 from haarflow.dynamics.entropic import Plan
 from haarflow.dynamics.fluxes import log_gibbs
-from haarflow.dynamics.grids import Grid, Masses, given_energy, potential_of
+from haarflow.dynamics.free_energies import Masses, potential_of
+from haarflow.dynamics.grids import Grid, given_energy
 from haarflow.dynamics.internal_energies import HeldEnergy, InternalEnergy
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional
