@@ -25,7 +25,7 @@ ROOMS = [
     "lab",
     "cli",
 ]
-EVERYWHERE = {"contents", "doors", "errors", "files", "identity", "members", "saving", "values"}
+EVERYWHERE = {"annotations", "contents", "doors", "errors", "files", "identity", "members", "saving", "values"}
 LAZY = {"ot", "sklearn", "diffrax", "sympy", "optax", "matplotlib", "rich", "jinja2", "dask", "distributed", "torch"}
 ESTIMATORS = {
     "estimator_kit.py",
