@@ -242,8 +242,24 @@ class Natural(Rep):
         return [cls(Cyclic(3)), cls(Dihedral(3)), cls(Hyperoctahedral(2)), cls(SpecialOrthogonal(3))]
 
 
-class Sum(Rep):
-    """Two representations side by side: block-diagonal matrices."""
+class OfOne(Rep):
+    """A representation made of another one, of the same size; its products are kept where those of the other are."""
+
+    inner: Rep = static()
+
+    proven: ClassVar[bool] = True
+
+    @property
+    def dim(self):
+        return self.inner.dim
+
+    @property
+    def sampled(self):
+        return self.inner.sampled
+
+
+class OfTwo(Rep):
+    """A representation made of two others of the same group; its products are kept where theirs are."""
 
     a: Rep = static()
     b: Rep = static()
@@ -251,12 +267,16 @@ class Sum(Rep):
     proven: ClassVar[bool] = True
 
     @property
-    def dim(self):
-        return self.a.dim + self.b.dim
-
-    @property
     def sampled(self):
         return self.a.sampled or self.b.sampled
+
+
+class Sum(OfTwo):
+    """Two representations side by side: block-diagonal matrices."""
+
+    @property
+    def dim(self):
+        return self.a.dim + self.b.dim
 
     def acting(self, moves):
         return beside(self.a.acting(moves), self.b.acting(moves))
@@ -277,21 +297,12 @@ class Sum(Rep):
         ]
 
 
-class Tensor(Rep):
+class Tensor(OfTwo):
     """The product of two representations: Kronecker products, on row-major matrices (dim a × dim b)."""
-
-    a: Rep = static()
-    b: Rep = static()
-
-    proven: ClassVar[bool] = True
 
     @property
     def dim(self):
         return self.a.dim * self.b.dim
-
-    @property
-    def sampled(self):
-        return self.a.sampled or self.b.sampled
 
     def acting(self, moves):
         return kron(self.a.acting(moves), self.b.acting(moves))

@@ -179,7 +179,7 @@ def permutation_rep(group: Group, points=None, *, elements=None, generators=None
 
 @door
 def regular_rep(group: Group) -> Rep:
-    """The left regular representation: one coordinate for each element h, sent to that of g h."""
+    """The left regular representation of a finite group, on R^|G|: g sends the coordinate of h to that of g h."""
     finite = _finite(group, "The regular representation")
     fits(f"The multiplication table of {group}", finite.order, finite.order)
     moved = [match(finite.elements(), s @ finite.elements()) for s in finite.generators()]
@@ -232,7 +232,7 @@ def _named(name: str, h: int, w: int) -> Group:
     if name not in groups:
         raise Refusal(
             f"An image_rep's group is one of {', '.join(groups)}, or a group of the plane; got {said(name)}. Write "
-            "image('dihedral', 28, 28), for example."
+            "image_rep('dihedral', 28, 28), for example."
         )
     return groups[name]()
 

@@ -139,7 +139,7 @@ class Cloud(eqx.Module):
 
 
 def uniform(atoms: Array | np.ndarray | Sequence) -> Cloud:
-    """The cloud that gives each of these atoms the same weight."""
+    """The Cloud that gives each of these atoms, rows (n, p), the same weight 1/n."""
     atoms = _floating("A Cloud's table of atoms", atoms)
     refuse_no_cloud(atoms.shape)
     return Cloud(atoms, jnp.full(atoms.shape[:-1], 1 / atoms.shape[-2], atoms.dtype))
