@@ -54,6 +54,11 @@ class Grid:
             f"got low={said(low)}, high={said(high)}, cells={said(cells)}. Write Grid((-3, -3), (3, 3), (60, 60))."
         )
 
+    def __repr__(self) -> str:
+        """The call that makes it."""
+        ends = (self.low.tolist(), self.high.tolist(), list(self.cells))
+        return f"Grid({', '.join(str(tuple(end)) if self.p > 1 else f'{end[0]:g}' for end in ends)})"
+
     @property
     def p(self) -> int:
         """The number of axes."""
