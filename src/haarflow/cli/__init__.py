@@ -5,9 +5,9 @@ import sys
 
 import typer
 
-from haarflow.cli.app import BAD_INPUT, HOLDS, INTERRUPTED, STOPPED, UNFINISHED, app
+from haarflow.cli.data_commands import check as check  # these two join the application by being imported
 from haarflow.cli.experiments import list_
-from haarflow.cli.questions import check as check  # these two join the application by being imported
+from haarflow.cli.options import BAD_INPUT, HOLDS, INTERRUPTED, STOPPED, UNFINISHED, app
 from haarflow.cli.tools import laws as laws
 from haarflow.errors import Refusal
 

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 from haarflow.doors import Above, Count, Least, NonNegative, Positive, door
 from haarflow.dynamics.cells import CellEnergy
 from haarflow.dynamics.doubles import doubled
-from haarflow.dynamics.entropic import Plan
+from haarflow.dynamics.entropic_plans import Plan
 from haarflow.dynamics.fluxes import log_gibbs
 from haarflow.dynamics.free_energies import Masses, potential_of
 from haarflow.dynamics.grids import Grid, given_energy

@@ -90,7 +90,7 @@ def folded(action: Action, values: Float[Array, "gb c"]) -> Float[Array, "b c"]:
 
 @door
 def augment(data: Data, on_x: Rep, on_y: Rep, *, exact: bool = False, elements=None) -> Augmented:
-    """Data augmentation (DA): every sample moved by a random element; with `exact`, averaged over all elements.
+    """Data augmentation (DA): every sample moved by a random element of the group; with `exact`, by all of them.
 
     A group may have any number of elements: nothing is listed, and coordinates that are permuted are gathered, so that
     128 images of 28 × 28 × 3 need a few megabytes beyond the batch. `exact` makes a batch |G| times as large.
