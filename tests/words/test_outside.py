@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import haarflow as hf
 from haarflow import cli
 from haarflow.members import concrete, members
 from haarflow.practice.laws import book
@@ -233,7 +234,14 @@ def test_a_fault_outside_is_caught_and_named(law, tmp_path, capsys):
     assert "✗" in out
 
 
-def test_an_experiment_outside_is_listed_and_run_and_a_loss_has_its_name(tmp_path, capsys, monkeypatch):
+def test_a_loss_outside_is_given_by_its_name(tmp_path):
+    (tmp_path / "log_cosh.py").write_text(LOSS)
+    catalogue.import_file(tmp_path / "log_cosh.py")
+    risk = hf.Risk(hf.Dense(2, 1), hf.Sample([[1.0, 2.0]], [[0.5]]), "log-cosh")
+    assert type(risk.loss).__name__ == "Cosh"
+
+
+def test_an_experiment_outside_is_listed_and_run(tmp_path, capsys, monkeypatch):
     (tmp_path / "fair_coin.py").write_text(EXPERIMENT)
     monkeypatch.setenv(catalogue.EXTRA, str(tmp_path))
     assert "fair-coin" in answer(capsys, "list")[1]
