@@ -130,7 +130,7 @@ class Pursuit(hf.extend.Field):
         return [(cls(), PAIR)]
 '''
 EXPERIMENT = '''
-from haarflow.experiments import Count, Experiment, below, named, once, stream
+from haarflow.experiments import Count, Experiment, below, named, once, panel, stream
 
 class Fair(Experiment):
     """A fair coin falls on both sides alike.
@@ -150,6 +150,10 @@ class Fair(Experiment):
 
     def claims(self, data):
         yield below("the mean is off by", abs(float(data.mean) - 0.5), 0.2)
+
+    @panel("Tails and heads", "The shares of {flips} flips.")
+    def shares(self, axis, data):
+        axis.bar([0, 1], [1 - float(data.mean), float(data.mean)])
 '''
 FILES = {
     "quarter": (GROUP, {"Quarter": "Group"}),
@@ -180,6 +184,7 @@ FAULTS = {
     ),
     "fields conserve mass": ("chase", "Tangent(mouse.mean()[None] - cat.atoms)", "Tangent(cat.atoms, cat.weights)"),
     "an experiment says its claim and its source": ("fair_coin", "Source: the law", "From the law"),
+    "pictures are described by the settings": ("fair_coin", "{flips} flips", "{flops} flips"),
 }
 
 
