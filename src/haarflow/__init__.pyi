@@ -19,12 +19,12 @@ from haarflow.algebra.groups import Cyclic as Cyclic
 from haarflow.algebra.groups import Dihedral as Dihedral
 from haarflow.algebra.groups import Hyperoctahedral as Hyperoctahedral
 from haarflow.algebra.groups import Icosahedral as Icosahedral
-from haarflow.algebra.groups import Orthogonal as Orthogonal
 from haarflow.algebra.groups import PlanarRotations as PlanarRotations
 from haarflow.algebra.groups import Signs as Signs
-from haarflow.algebra.groups import SpecialOrthogonal as SpecialOrthogonal
 from haarflow.algebra.groups import Symmetric as Symmetric
 from haarflow.algebra.groups import Trivial as Trivial
+from haarflow.algebra.lie_groups import Orthogonal as Orthogonal
+from haarflow.algebra.lie_groups import SpecialOrthogonal as SpecialOrthogonal
 from haarflow.algebra.products import direct_product as direct_product
 from haarflow.algebra.reps import Rep as Rep
 from haarflow.algebra.reps import natural_rep as natural_rep
@@ -71,6 +71,8 @@ from haarflow.measures.clouds import Cloud as Cloud
 from haarflow.measures.clouds import stack_clouds as stack_clouds
 from haarflow.measures.clouds import uniform as uniform
 from haarflow.models.networks import Fitted as Fitted
+from haarflow.models.networks import Mean as Mean
+from haarflow.models.networks import network as network
 from haarflow.models.neurons import Gate as Gate
 from haarflow.models.neurons import Neuron as Neuron
 from haarflow.models.neurons import permuted_hidden as permuted_hidden
@@ -78,12 +80,10 @@ from haarflow.models.residual import Residual as Residual
 from haarflow.models.units import Bump as Bump
 from haarflow.models.units import Custom as Custom
 from haarflow.models.units import Dense as Dense
-from haarflow.models.units import Mean as Mean
 from haarflow.models.units import Perceptron as Perceptron
 from haarflow.models.units import Quadratic as Quadratic
 from haarflow.models.units import TwoLayer as TwoLayer
 from haarflow.models.units import Unit as Unit
-from haarflow.models.units import network as network
 from haarflow.practice.audit import equivariance_error as equivariance_error
 from haarflow.practice.decide import decide as decide
 from haarflow.practice.decision import Decision as Decision

@@ -23,6 +23,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import AbstractArray, Array, Float
 
+from haarflow.annotations import a, inside_a_sentence, is_array, is_key, is_number, what_to_write, words
 from haarflow.errors import Refusal
 from haarflow.values import _as_numpy, keys, number, numbers, real, said, traced_refusal, whole
 
@@ -185,11 +186,11 @@ def admit(place: Place, value: Any, hint: Any) -> Any:
         return _chosen(place, value, parts)
     if hint is None or hint is type(None):
         return _kind(place, value, type(None), "None")
-    if _is_key(hint):
+    if is_key(hint):
         return keys(place.owner, value, many=hint.dim_str != "")
     if isinstance(hint, type) and issubclass(hint, AbstractArray):
         return _array(place, value, hint)
-    if _is_array(hint):
+    if is_array(hint):
         return numbers(place.owner, value, numpy=hint is np.ndarray)
     if Callable in (hint, origin):
         return _callable(place, value)
@@ -232,7 +233,7 @@ def _refuse_shape(place: Place, shape: tuple[int, ...], letters: Sequence[str]) 
         if letter != "_" and letter.isidentifier() and size == known:
             place.sizes.setdefault(letter, (size, place.owner))
         if letter != "_" and size != known:
-            reason = "always" if letter.isdigit() else f"as in {_inside_a_sentence(whose)}"
+            reason = "always" if letter.isdigit() else f"as in {inside_a_sentence(whose)}"
             raise Refusal(
                 f"{place.owner} has the shape ({', '.join(letters)}) with {letter} = {known} {reason}; "
                 f"got the shape {shape}. Give both the same size."
@@ -246,8 +247,8 @@ def _ruled(place: Place, value: Any, hint: Any, rules: tuple) -> Any:
     known = found is not None and not isinstance(found, Tracer)
     if known and not all(rule.holds(np.asarray(found)) for rule in bounds):
         kind = "a whole number" if hint is int else "a finite number"
-        words = " and ".join(map(str, bounds))
-        raise Refusal(f"{place.owner} is {kind} {words}; got {said(value)}. Write {_inside(rules, hint)}.")
+        rule = " and ".join(map(str, bounds))
+        raise Refusal(f"{place.owner} is {kind} {rule}; got {said(value)}. Write {_inside(rules, hint)}.")
     return found
 
 
@@ -264,8 +265,8 @@ def _any_of(place: Place, value: Any, parts: tuple) -> Any:
     if value is None and type(None) in parts:
         return None
     parts = tuple(part for part in parts if part is not type(None))
-    if any(_is_key(part) for part in parts):
-        return keys(place.owner, value, many=any(_is_key(part) and part.dim_str for part in parts))
+    if any(is_key(part) for part in parts):
+        return keys(place.owner, value, many=any(is_key(part) and part.dim_str for part in parts))
     refusals = []
     for part in parts:
         try:
@@ -280,16 +281,16 @@ def _any_of(place: Place, value: Any, parts: tuple) -> Any:
 def _none_of(place: Place, value: Any, parts: tuple, refusals: list[Refusal]) -> Refusal:
     if len(refusals) == 1:
         return refusals[0]
-    names = " or ".join(dict.fromkeys(_words(part) for part in parts))
-    return Refusal(f"{place.owner} is {names}; got {said(value)}. {_instead(parts[0])}")
+    names = " or ".join(dict.fromkeys(words(part) for part in parts))
+    return Refusal(f"{place.owner} is {names}; got {said(value)}. {what_to_write(parts[0])}")
 
 
 def _near(value: Any, hint: Any) -> bool:
     """Whether the value is of the annotation's kind, so that its refusal is the one to tell."""
     base = typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
-    if base in (int, float) or _is_scalar(base):
+    if base in (int, float) or is_number(base):
         return isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if _is_array(base):
+    if is_array(base):
         return isinstance(value, list | tuple | np.ndarray | jax.Array)
     origin = typing.get_origin(base)
     return isinstance(origin or base, type) and isinstance(value, origin or base) and not isinstance(value, str)
@@ -317,7 +318,7 @@ def _collection(place: Place, value: Any, origin: type, parts: tuple) -> Any:
     if isinstance(value, np.ndarray | jax.Array) and value.ndim:
         value = list(value)
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
-        raise Refusal(f"{place.owner} is a list; got {said(value)}. Write [{_words(parts[0])}, ...].")
+        raise Refusal(f"{place.owner} is a list; got {said(value)}. Write [{words(parts[0])}, ...].")
     each = [part for part in parts if part is not Ellipsis]
     if origin is tuple and Ellipsis not in parts:
         if len(value) != len(parts):
@@ -340,7 +341,7 @@ def _refuse_unless_words(place: Place, value: Mapping, hint: Any) -> None:
 
 def _kind(place: Place, value: Any, kind: type, words: str) -> Any:
     if not isinstance(value, kind):
-        raise Refusal(f"{place.owner} is {words}; got {said(value)}. {_instead(kind)}")
+        raise Refusal(f"{place.owner} is {words}; got {said(value)}. {what_to_write(kind)}")
     return value
 
 
@@ -350,7 +351,7 @@ def _member(place: Place, value: Any, hint: Any) -> Any:
         return value
     if not isinstance(value, hint) and hasattr(hint, "welcome"):
         value = hint.welcome(place.owner, value)
-    return _kind(place, value, hint, _words(hint))
+    return _kind(place, value, hint, words(hint))
 
 
 def _flag(place: Place, value: Any, _: Any) -> bool:
@@ -371,52 +372,3 @@ _SIMPLE: dict[Any, Callable] = {
     int: lambda place, value, _: whole(place.owner, value),
     float: lambda place, value, _: real(place.owner, value),
 }
-
-
-def _is_array(hint: Any) -> bool:
-    return hint in (Array, np.ndarray) or (isinstance(hint, type) and issubclass(hint, AbstractArray))
-
-
-def _is_scalar(hint: Any) -> bool:
-    """Whether an annotation asks for an array of no axes, which is a number."""
-    return isinstance(hint, type) and issubclass(hint, AbstractArray) and hint.dim_str == "" and not _is_key(hint)
-
-
-def _is_key(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, AbstractArray) and "key" in str(hint.dtypes)
-
-
-def _words(hint: Any) -> str:
-    """What an annotation asks for, in words."""
-    names = {int: "a whole number", float: "a number", str: "a word", type(None): "None", bool: "True or False"}
-    if hint in names:
-        return names[hint]
-    if _is_scalar(hint):
-        return "a number"
-    if isinstance(hint, type) and issubclass(hint, AbstractArray):
-        return f"an array ({', '.join(hint.dim_str.split())})"
-    if _is_array(hint):
-        return "an array"
-    origin = typing.get_origin(hint)
-    if origin is Annotated:
-        return _words(typing.get_args(hint)[0])
-    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
-        return "a mapping"
-    if origin is not None and isinstance(origin, type) and issubclass(origin, Sequence):
-        return "a list"
-    name = getattr(hint, "__name__", str(hint))
-    return _inside_a_sentence(a(name)) if name != "Callable" else "a function"
-
-
-def _inside_a_sentence(owner: str) -> str:
-    return owner[0].lower() + owner[1:] if owner.startswith(("A ", "An ")) else owner
-
-
-def a(name: str) -> str:
-    """A name with its article, at the beginning of a sentence."""
-    return f"{'An' if name[0] in 'AEIO' else 'A'} {name}"
-
-
-def _instead(hint: Any) -> str:
-    """What to write, where a kind says it (`instead: ClassVar[str]`)."""
-    return getattr(hint, "instead", "") or f"Write {_words(hint)}."

@@ -1,15 +1,15 @@
 """Laws on grids in one to three dimensions: Fokker–Planck, Gibbs laws, free energies, proximal steps."""
 
-from haarflow.dynamics.grids import Gibbs as Gibbs
+from haarflow.dynamics.diffusion import GridPath as GridPath
+from haarflow.dynamics.diffusion import fokker_planck as fokker_planck
+from haarflow.dynamics.diffusion import relaxation_rate as relaxation_rate
+from haarflow.dynamics.free_energies import Gibbs as Gibbs
+from haarflow.dynamics.free_energies import entropy as entropy
+from haarflow.dynamics.free_energies import free_energy as free_energy
+from haarflow.dynamics.free_energies import gibbs as gibbs
+from haarflow.dynamics.free_energies import local_gibbs as local_gibbs
+from haarflow.dynamics.free_energies import relative_entropy as relative_entropy
 from haarflow.dynamics.grids import Grid as Grid
-from haarflow.dynamics.grids import GridPath as GridPath
-from haarflow.dynamics.grids import entropy as entropy
-from haarflow.dynamics.grids import fokker_planck as fokker_planck
-from haarflow.dynamics.grids import free_energy as free_energy
-from haarflow.dynamics.grids import gibbs as gibbs
-from haarflow.dynamics.grids import local_gibbs as local_gibbs
-from haarflow.dynamics.grids import relative_entropy as relative_entropy
-from haarflow.dynamics.grids import relaxation_rate as relaxation_rate
 
 # Internal energies in the place of temperature times entropy.
 from haarflow.dynamics.internal_energies import ChiSquared as ChiSquared

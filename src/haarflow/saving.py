@@ -27,6 +27,12 @@ from haarflow.identity import Function
 
 HEADER = "haarflow"
 _PLAIN = (type(None), bool, int, float, str)
+MOVED = {
+    "haarflow.models.units:Mean": "haarflow.models.networks",
+    "haarflow.algebra.groups:Orthogonal": "haarflow.algebra.lie_groups",
+    "haarflow.algebra.groups:SpecialOrthogonal": "haarflow.algebra.lie_groups",
+}
+"""Where classes are found that files written before name by the module they stood in then."""
 
 
 def write(path: str | Path, thing: Any) -> None:
@@ -140,6 +146,7 @@ def _named_function(given: Any) -> str:
 
 def _found(module: str, name: str) -> Any:
     """What a module holds under a name; modules of the library are imported, others must have been."""
+    module = MOVED.get(f"{module}:{name}", module)
     if module.startswith("haarflow.") and module not in sys.modules:
         try:
             importlib.import_module(module)

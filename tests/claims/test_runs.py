@@ -270,7 +270,7 @@ def test_show_prints_a_record_from_its_folder_or_its_file(tmp_path, capsys):
 
 
 def test_parts_tell_how_far_they_are(tmp_path):
-    from haarflow.runs.progress import Silent
+    from haarflow.runs.watchers import Silent
 
     class Ears(Silent):
         heard: tuple = ()

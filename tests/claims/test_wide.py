@@ -11,7 +11,7 @@ from haarflow.experiments.wide import Wide
 from haarflow.practice.compare import SCHEMES
 from haarflow.runs import catalogue, judge, machine, report, scheduler
 
-pytestmark = pytest.mark.slow  # the claims of weak-invariance at more particles
+slow = pytest.mark.slow  # the claims are those of weak-invariance at more particles
 SMALL = {"particles": 2000, "smaller": (100,), "steps": 20, "inputs": 50, "mmd_up_to": 100}
 
 
@@ -24,6 +24,7 @@ def failing(made, data):
     return [claim for claim, check in judge.claims(made.experiment, data).items() if not check.holds]
 
 
+@slow
 def test_the_claims_hold_but_for_the_certified_distance_of_a_small_cloud(made):
     data = made.data()
     assert [claim[:20] for claim in failing(made, data)] in ([], ["DA: RMD² to weak inv"])
@@ -37,6 +38,7 @@ def test_the_claims_hold_but_for_the_certified_distance_of_a_small_cloud(made):
     assert set(data.asymmetry.labels("scheme")) == set(SCHEMES)
 
 
+@slow
 @pytest.mark.parametrize(
     ("name", "at", "claim"),
     [
@@ -54,6 +56,7 @@ def test_each_claim_sees_its_planted_fault(made, name, at, claim):
     assert any(words.startswith(claim) for words in failing(made, data))
 
 
+@slow
 def test_the_panels_draw(made):
     assert made.shown()["mean |DA − FA|² by particle, n = 100"] > 0
 

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from haarflow.algebra.groups import Cyclic, Dihedral, Orthogonal
+from haarflow.algebra.groups import Cyclic, Dihedral
+from haarflow.algebra.lie_groups import Orthogonal
 from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample, Stream, Teacher

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from haarflow.algebra.groups import Cyclic, Dihedral, PlanarRotations, Signs, SpecialOrthogonal, Symmetric
+from haarflow.algebra.groups import Cyclic, Dihedral, PlanarRotations, Signs, Symmetric
+from haarflow.algebra.lie_groups import SpecialOrthogonal
 from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.measures.bounds import w2_bounds
 from haarflow.measures.clouds import Cloud, uniform

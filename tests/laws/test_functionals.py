@@ -26,7 +26,8 @@ from haarflow.learning.symmetry import average, orbit_closure
 from haarflow.measures.clouds import Cloud
 from haarflow.members import members
 from haarflow.models.kernels import Scaled
-from haarflow.models.units import Bump, Custom, Dense, Perceptron, network
+from haarflow.models.networks import network
+from haarflow.models.units import Bump, Custom, Dense, Perceptron
 
 KEY = jax.random.key(0)
 

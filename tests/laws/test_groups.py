@@ -13,17 +13,8 @@ from hypothesis import strategies as st
 from haarflow.algebra import cache, chains
 from haarflow.algebra.base import Finite, Group
 from haarflow.algebra.generated import Matrices, Permutations
-from haarflow.algebra.groups import (
-    Alternating,
-    Cyclic,
-    Dihedral,
-    Hyperoctahedral,
-    Orthogonal,
-    PlanarRotations,
-    Signs,
-    SpecialOrthogonal,
-    Symmetric,
-)
+from haarflow.algebra.groups import Alternating, Cyclic, Dihedral, Hyperoctahedral, PlanarRotations, Signs, Symmetric
+from haarflow.algebra.lie_groups import Orthogonal, SpecialOrthogonal
 from haarflow.algebra.products import direct_product
 from haarflow.algebra.reps import natural_rep
 from haarflow.algebra.tables import match

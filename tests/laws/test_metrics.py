@@ -15,7 +15,8 @@ from haarflow.learning.metrics import Metric, Score
 from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import uniform
 from haarflow.members import members
-from haarflow.models.units import Dense, Perceptron, network
+from haarflow.models.networks import network
+from haarflow.models.units import Dense, Perceptron
 
 DRAW = np.random.default_rng(0)
 XS = DRAW.normal(size=(40, 2))

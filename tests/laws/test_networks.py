@@ -18,9 +18,9 @@ from haarflow.learning.symmetry import average, orbit_closure
 from haarflow.measures.actions import action_matrices
 from haarflow.measures.clouds import Cloud
 from haarflow.members import members
-from haarflow.models.networks import CustomNetwork, Network
+from haarflow.models.networks import CustomNetwork, Mean, Network, network
 from haarflow.models.residual import Residual
-from haarflow.models.units import Dense, Mean, Perceptron, network
+from haarflow.models.units import Dense, Perceptron
 
 CASES = members(Network)
 

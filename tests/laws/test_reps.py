@@ -14,16 +14,8 @@ from haarflow.algebra import fixed_space
 from haarflow.algebra.base import Finite
 from haarflow.algebra.characters import character_dimension
 from haarflow.algebra.generated import Permutations
-from haarflow.algebra.groups import (
-    Cyclic,
-    Dihedral,
-    Hyperoctahedral,
-    PlanarRotations,
-    Signs,
-    SpecialOrthogonal,
-    Symmetric,
-    Trivial,
-)
+from haarflow.algebra.groups import Cyclic, Dihedral, Hyperoctahedral, PlanarRotations, Signs, Symmetric, Trivial
+from haarflow.algebra.lie_groups import SpecialOrthogonal
 from haarflow.algebra.products import lift
 from haarflow.algebra.reps import Rep, natural_rep, one_group, trivial_rep
 from haarflow.algebra.user_reps import image_rep, permutation_rep, regular_rep, represent

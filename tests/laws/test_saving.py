@@ -1,5 +1,6 @@
 """Clouds and networks come back from files as they were, and say the same on new inputs."""
 
+import importlib
 import json
 
 import equinox as eqx
@@ -18,9 +19,9 @@ from haarflow.learning.symmetry import average
 from haarflow.measures.clouds import Cloud, stack_clouds, uniform
 from haarflow.members import members
 from haarflow.models.kernels import Linearised, Scaled
-from haarflow.models.networks import Fitted, Network
+from haarflow.models.networks import Fitted, Mean, Network
 from haarflow.models.residual import Residual
-from haarflow.models.units import Bump, Custom, Dense, Mean, Perceptron, Unit
+from haarflow.models.units import Bump, Custom, Dense, Perceptron, Unit
 
 DRAW = np.random.default_rng(0)
 SWAP = natural_rep(Cyclic(2))
@@ -74,6 +75,17 @@ def test_representations_come_back(rep):
     arrays = {}
     content = saving._packed(rep, arrays)
     assert saving._unpacked(json.loads(json.dumps(content)), arrays, "here") == rep
+
+
+def test_files_that_name_the_module_where_a_class_stood_before_are_read():
+    """A tree of version 0.1.0 wrote `haarflow.models.units:Mean`."""
+    for before, now in saving.MOVED.items():
+        name = before.rpartition(":")[2]
+        assert saving._found(*before.split(":")) is getattr(importlib.import_module(now), name)
+    arrays = {}
+    packed = saving._packed(Mean(Dense(2, 2)), arrays)
+    packed["class"] = "haarflow.models.units:Mean"
+    assert saving._unpacked(packed, arrays, "here") == Mean(Dense(2, 2))
 
 
 def square(theta, x):

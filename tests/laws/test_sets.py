@@ -11,7 +11,7 @@ from haarflow.algebra.groups import Symmetric
 from haarflow.algebra.reps import trivial_rep
 from haarflow.algebra.user_reps import point_set
 from haarflow.errors import Refusal
-from haarflow.models.units import network
+from haarflow.models.networks import network
 from haarflow.sets import (
     FrozenSetNeuron,
     SetNeuron,

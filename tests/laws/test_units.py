@@ -12,7 +12,8 @@ from haarflow.errors import Refusal
 from haarflow.learning.symmetry import symmetrise
 from haarflow.measures.clouds import uniform
 from haarflow.members import members
-from haarflow.models.units import Custom, Dense, Perceptron, Unit, network
+from haarflow.models.networks import network
+from haarflow.models.units import Custom, Dense, Perceptron, Unit
 
 UNITS = [unit for unit, *_ in members(Unit)]
 

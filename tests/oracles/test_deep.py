@@ -12,8 +12,9 @@ from haarflow.learning.averaging import average_network
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Risk
 from haarflow.measures.clouds import Cloud, uniform
+from haarflow.models.networks import network
 from haarflow.models.residual import Residual
-from haarflow.models.units import Dense, Perceptron, network
+from haarflow.models.units import Dense, Perceptron
 
 DRAW = np.random.default_rng(4)
 S3 = natural_rep(Symmetric(3))

@@ -15,7 +15,7 @@ from haarflow.models.depth_separation import (
     oscillation,
     ridge_energy,
 )
-from haarflow.models.units import network
+from haarflow.models.networks import network
 
 OMEGA = 3.0
 

@@ -14,12 +14,11 @@ from haarflow.algebra.groups import (
     Dihedral,
     Hyperoctahedral,
     Icosahedral,
-    Orthogonal,
     PlanarRotations,
     Signs,
-    SpecialOrthogonal,
     Symmetric,
 )
+from haarflow.algebra.lie_groups import Orthogonal, SpecialOrthogonal
 from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.algebra.user_reps import image_rep, regular_rep
 

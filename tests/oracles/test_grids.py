@@ -9,15 +9,9 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import gamma
 
-from haarflow.dynamics.grids import (
-    Grid,
-    fokker_planck,
-    free_energy,
-    gibbs,
-    local_gibbs,
-    relative_entropy,
-    relaxation_rate,
-)
+from haarflow.dynamics.diffusion import fokker_planck, relaxation_rate
+from haarflow.dynamics.free_energies import free_energy, gibbs, local_gibbs, relative_entropy
+from haarflow.dynamics.grids import Grid
 from haarflow.dynamics.pairwise import Pairwise
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional, Penalty, Variation

@@ -8,7 +8,9 @@ from scipy.integrate import quad
 
 import haarflow as hf
 from haarflow.dynamics.cells import CellEnergy
-from haarflow.dynamics.grids import Grid, fokker_planck, free_energy, gibbs
+from haarflow.dynamics.diffusion import fokker_planck
+from haarflow.dynamics.free_energies import free_energy, gibbs
+from haarflow.dynamics.grids import Grid
 from haarflow.dynamics.internal_energies import ChiSquared, ConvexEnergy, Entropy, InternalEnergy, PorousMedium
 from haarflow.dynamics.pairwise import Pairwise
 from haarflow.dynamics.proximal import mirror_step, quantile_energy, quantile_step

@@ -23,7 +23,8 @@ from haarflow.models.kernels import (
     relu_tangent,
     tangent_kernel,
 )
-from haarflow.models.units import Custom, Dense, Perceptron, network
+from haarflow.models.networks import network
+from haarflow.models.units import Custom, Dense, Perceptron
 
 ARCS = jax.jit(arc_cosine, static_argnames="degree")
 TANGENT = eqx.filter_jit(tangent_kernel)

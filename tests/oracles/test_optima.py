@@ -17,8 +17,9 @@ from haarflow.learning.risks import Risk
 from haarflow.learning.sphere import ReluRisk
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.members import members
+from haarflow.models.networks import network
 from haarflow.models.residual import Residual
-from haarflow.models.units import Custom, Dense, Perceptron, Quadratic, network
+from haarflow.models.units import Custom, Dense, Perceptron, Quadratic
 
 DRAW = np.random.default_rng(3)
 

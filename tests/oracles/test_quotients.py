@@ -7,15 +7,8 @@ import jax
 import numpy as np
 import pytest
 
-from haarflow.algebra.groups import (
-    Dihedral,
-    Hyperoctahedral,
-    Orthogonal,
-    PlanarRotations,
-    Signs,
-    SpecialOrthogonal,
-    Symmetric,
-)
+from haarflow.algebra.groups import Dihedral, Hyperoctahedral, PlanarRotations, Signs, Symmetric
+from haarflow.algebra.lie_groups import Orthogonal, SpecialOrthogonal
 from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.algebra.user_reps import point_set
 from haarflow.experiments.w1_gain import dual_value, identity_groups

@@ -16,7 +16,7 @@ from haarflow.runs.experiment import (
     panel,
     power_law,
 )
-from haarflow.runs.progress import tell
+from haarflow.runs.watchers import tell
 
 
 class CoinMean(Experiment):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from haarflow.runs.experiment import Count, Experiment, NonNegative, above, named, over
-from haarflow.runs.progress import tell
+from haarflow.runs.watchers import tell
 
 
 class SlowParts(Experiment):

@@ -7,16 +7,8 @@ import pytest
 from haarflow.algebra import chains
 from haarflow.algebra.characters import character_dimension
 from haarflow.algebra.generated import Matrices, Permutations
-from haarflow.algebra.groups import (
-    Cyclic,
-    Dihedral,
-    Hyperoctahedral,
-    PlanarRotations,
-    Signs,
-    SpecialOrthogonal,
-    Symmetric,
-    Trivial,
-)
+from haarflow.algebra.groups import Cyclic, Dihedral, Hyperoctahedral, PlanarRotations, Signs, Symmetric, Trivial
+from haarflow.algebra.lie_groups import SpecialOrthogonal
 from haarflow.algebra.products import Product, direct_product, lift
 from haarflow.algebra.reps import natural_rep, one_group, trivial_rep
 from haarflow.algebra.user_reps import image_rep, permutation_rep, point_set, regular_rep, represent

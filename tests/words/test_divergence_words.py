@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from haarflow.algebra.acting import ByMatrices
-from haarflow.algebra.groups import PlanarRotations, SpecialOrthogonal, Symmetric
+from haarflow.algebra.groups import PlanarRotations, Symmetric
+from haarflow.algebra.lie_groups import SpecialOrthogonal
 from haarflow.algebra.reps import natural_rep
 from haarflow.errors import Refusal
 from haarflow.learning.symmetry import symmetrise

@@ -43,10 +43,30 @@ def test_the_code_in_the_docs_runs(page, number, code, printed, tmp_path, monkey
         assert capsys.readouterr().out == printed
 
 
+PAGES = [*DOCS.rglob("*.md"), DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md", DOCS.parent / "CHANGELOG.md"]
+
+
 def test_links_between_pages_lead_somewhere():
-    for page in [*DOCS.glob("*.md"), DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for page in PAGES:
+        for target, place in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", page.read_text()):
+            found = page.parent / target if target else page
+            assert found.exists(), f"{page.name} links to {target}"
+            assert not place or place in headings(found), f"{page.name} links to {target}#{place}"
+
+
+def headings(page):
+    """The places of a page that a link can name, as they are made of its headings."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_row_of_a_table_has_the_cells_of_its_head():
+    """A bar inside code ends a cell, too, unless a backslash stands before it."""
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+        for table in re.findall(r"(?:^\|.*\n)+", text, re.M):
+            counts = {len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}
+            assert len(counts) == 1, f"{page.name}: {table[:200]}"
 
 
 def test_the_gallery_shows_every_experiment():

@@ -25,7 +25,18 @@ ROOMS = [
     "lab",
     "cli",
 ]
-EVERYWHERE = {"contents", "doors", "errors", "files", "identity", "members", "saving", "values"}
+EVERYWHERE = {
+    "__version__",
+    "annotations",
+    "contents",
+    "doors",
+    "errors",
+    "files",
+    "identity",
+    "members",
+    "saving",
+    "values",
+}
 LAZY = {"ot", "sklearn", "diffrax", "sympy", "optax", "matplotlib", "rich", "jinja2", "dask", "distributed", "torch"}
 ESTIMATORS = {
     "estimator_kit.py",
@@ -49,8 +60,10 @@ def imports(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module == "haarflow":
+            yield from ((node, f"haarflow.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node, node.module or ""
+            yield node, f"{'.' * node.level}{node.module or ''}"
 
 
 def test_imports_point_up_the_list_of_rooms():
@@ -58,9 +71,23 @@ def test_imports_point_up_the_list_of_rooms():
         room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
         for _, name in imports(parsed(path)):
             parts = name.split(".")
-            if parts[0] != "haarflow" or len(parts) < 2 or room not in ROOMS or parts[1] in EVERYWHERE:
+            assert parts[0], f"{path.name} imports {name}: write the whole name"
+            if parts[0] != "haarflow" or room not in ROOMS or (parts[1:] and parts[1] in EVERYWHERE):
+                continue
+            if len(parts) == 1 or parts[1] not in ROOMS:  # the public names, which are made of all rooms of a library
+                assert room in ("lab", "cli"), f"{path.name} in {room} imports {name}"
                 continue
             assert ROOMS.index(parts[1]) <= ROOMS.index(room), f"{path.name} in {room} imports {name}"
+
+
+def test_a_module_is_known_by_its_name():
+    """In a traceback or a tab: one name, one module, beside the topics, and the experiments, which have their own."""
+    names = [
+        path.stem
+        for path in SOURCE.rglob("*.py")
+        if path.stem not in ("__init__", *topics()) and path.parent.name != "experiments"
+    ]
+    assert sorted(set(names)) == sorted(names)
 
 
 def test_heavy_libraries_are_imported_where_they_are_used():

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import haarflow as hf
-from haarflow.algebra.groups import Cyclic, SpecialOrthogonal, Symmetric
+from haarflow.algebra.groups import Cyclic, Symmetric
+from haarflow.algebra.lie_groups import SpecialOrthogonal
 from haarflow.algebra.reps import natural_rep, trivial_rep
 from haarflow.errors import Refusal
 from haarflow.learning.averaging import average_network

@@ -4,7 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from haarflow.algebra.groups import Cyclic, SpecialOrthogonal
+from haarflow.algebra.groups import Cyclic
+from haarflow.algebra.lie_groups import SpecialOrthogonal
 from haarflow.algebra.reps import natural_rep
 from haarflow.errors import Refusal
 from haarflow.measures.bounds import w2_bounds

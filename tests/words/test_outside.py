@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import haarflow as hf
 from haarflow import cli
 from haarflow.members import concrete, members
 from haarflow.practice.laws import book
@@ -129,7 +130,7 @@ class Pursuit(hf.extend.Field):
         return [(cls(), PAIR)]
 '''
 EXPERIMENT = '''
-from haarflow.experiments import Count, Experiment, below, named, once, stream
+from haarflow.experiments import Count, Experiment, below, named, once, panel, stream
 
 class Fair(Experiment):
     """A fair coin falls on both sides alike.
@@ -149,6 +150,10 @@ class Fair(Experiment):
 
     def claims(self, data):
         yield below("the mean is off by", abs(float(data.mean) - 0.5), 0.2)
+
+    @panel("Tails and heads", "The shares of {flips} flips.")
+    def shares(self, axis, data):
+        axis.bar([0, 1], [1 - float(data.mean), float(data.mean)])
 '''
 FILES = {
     "quarter": (GROUP, {"Quarter": "Group"}),
@@ -179,6 +184,7 @@ FAULTS = {
     ),
     "fields conserve mass": ("chase", "Tangent(mouse.mean()[None] - cat.atoms)", "Tangent(cat.atoms, cat.weights)"),
     "an experiment says its claim and its source": ("fair_coin", "Source: the law", "From the law"),
+    "pictures are described by the settings": ("fair_coin", "{flips} flips", "{flops} flips"),
 }
 
 
@@ -233,7 +239,14 @@ def test_a_fault_outside_is_caught_and_named(law, tmp_path, capsys):
     assert "✗" in out
 
 
-def test_an_experiment_outside_is_listed_and_run_and_a_loss_has_its_name(tmp_path, capsys, monkeypatch):
+def test_a_loss_outside_is_given_by_its_name(tmp_path):
+    (tmp_path / "log_cosh.py").write_text(LOSS)
+    catalogue.import_file(tmp_path / "log_cosh.py")
+    risk = hf.Risk(hf.Dense(2, 1), hf.Sample([[1.0, 2.0]], [[0.5]]), "log-cosh")
+    assert type(risk.loss).__name__ == "Cosh"
+
+
+def test_an_experiment_outside_is_listed_and_run(tmp_path, capsys, monkeypatch):
     (tmp_path / "fair_coin.py").write_text(EXPERIMENT)
     monkeypatch.setenv(catalogue.EXTRA, str(tmp_path))
     assert "fair-coin" in answer(capsys, "list")[1]

@@ -8,7 +8,7 @@ import pytest
 
 from haarflow.dynamics import progress
 from haarflow.runs import machine
-from haarflow.runs.progress import Bars, Lines
+from haarflow.runs.watchers import Bars, Lines
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
 """A representation on some columns of a table: the named columns move, in their order, and the others stay."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
 from haarflow.algebra.acting import Action, ByGather, ByMatrices, library
-from haarflow.algebra.groups import Cyclic, SpecialOrthogonal
-from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
+from haarflow.algebra.groups import Cyclic
+from haarflow.algebra.lie_groups import SpecialOrthogonal
+from haarflow.algebra.reps import OfOne, Rep, natural_rep, trivial_rep
 from haarflow.algebra.tables import Frozen, static
 from haarflow.errors import Refusal
 
@@ -67,21 +67,10 @@ class Reordered(Action):
         return [cls(gather, Frozen([2, 0, 1])), cls(turns, Frozen([1, 0]))]
 
 
-class Placed(Rep):
+class Placed(OfOne):
     """A representation whose coordinate i is the column order[i]."""
 
-    inner: Rep = static()
     order: Frozen = static()
-
-    proven: ClassVar[bool] = True
-
-    @property
-    def dim(self):
-        return self.inner.dim
-
-    @property
-    def sampled(self):
-        return self.inner.sampled
 
     def acting(self, moves):
         return Reordered(self.inner.acting(moves), self.order).merged()

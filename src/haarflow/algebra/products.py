@@ -1,7 +1,6 @@
 """Direct products: two groups side by side, and the representations of each seen over both."""
 
 import math
-from typing import ClassVar
 
 import jax
 import numpy as np
@@ -10,8 +9,9 @@ from haarflow.algebra.acting import as_action
 from haarflow.algebra.base import Finite, Group, Matrix, a_group
 from haarflow.algebra.checks import affordable, fits, largest
 from haarflow.algebra.combined import beside
-from haarflow.algebra.groups import Cyclic, PlanarRotations, Signs, SpecialOrthogonal, Symmetric
-from haarflow.algebra.reps import Rep, natural_rep
+from haarflow.algebra.groups import Cyclic, PlanarRotations, Signs, Symmetric
+from haarflow.algebra.lie_groups import SpecialOrthogonal
+from haarflow.algebra.reps import OfOne, Rep, natural_rep
 from haarflow.algebra.tables import blocks, static
 from haarflow.doors import door
 from haarflow.errors import Refusal
@@ -99,21 +99,10 @@ class InfiniteProduct(Pair):
         return [cls(Symmetric(2), SpecialOrthogonal(3))]
 
 
-class Lifted(Rep):
+class Lifted(OfOne):
     """A representation of one factor, seen as one of a direct product."""
 
-    inner: Rep = static()
     side: int = static()
-
-    proven: ClassVar[bool] = True
-
-    @property
-    def dim(self):
-        return self.inner.dim
-
-    @property
-    def sampled(self):
-        return self.inner.sampled
 
     def acting(self, moves):
         both = self._pair()
@@ -140,7 +129,7 @@ class Lifted(Rep):
 
 @door
 def direct_product(a: Group, b: Group) -> Group:
-    """The direct product, block-diagonal on the sum of the two spaces."""
+    """The direct product of two groups, which `a * b` is too: block-diagonal matrices on the sum of the two spaces."""
     finite = isinstance(a, Finite) and isinstance(b, Finite)
     return Product(a, b) if finite else InfiniteProduct(a, b)
 
@@ -151,6 +140,6 @@ def lift(rep: Rep, group: Group, side: int) -> Rep:
     if not isinstance(group, Pair) or side not in (0, 1) or (group.a, group.b)[side] != rep.group:
         raise Refusal(
             f"lift takes a representation of factor 0 or 1 of a direct product; got one of {rep.group} for "
-            f"factor {side} of {group}. Write `lift(natural(a), a * b, 0)`."
+            f"factor {side} of {group}. Write `lift(natural_rep(a), a * b, 0)`."
         )
     return Lifted(group, rep, side)

@@ -8,16 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
-from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
 from haarflow.algebra import checks, fixed_space, proofs
 from haarflow.algebra.acting import Action, Still, as_action
-from haarflow.algebra.base import NEAR, Finite, Group, Matrix, a_group, element, finite
+from haarflow.algebra.base import Finite, Group, Matrix, a_group, element, finite
 from haarflow.algebra.cache import remembered
-from haarflow.algebra.checks import affordable, fits, largest, off_orthogonal
+from haarflow.algebra.checks import affordable, fits
 from haarflow.algebra.combined import beside, kron
-from haarflow.algebra.groups import Cyclic, Dihedral, Hyperoctahedral, Orthogonal, SpecialOrthogonal, Symmetric
+from haarflow.algebra.given_elements import given_elements, given_tangent
+from haarflow.algebra.groups import Cyclic, Dihedral, Hyperoctahedral, Symmetric
+from haarflow.algebra.lie_groups import Orthogonal, SpecialOrthogonal
 from haarflow.algebra.projection import Projection, projection
 from haarflow.algebra.tables import Constant, blocks, readonly, static
 from haarflow.doors import Count, door
@@ -27,9 +28,6 @@ from haarflow.values import numbers, said, whole
 Vectors = Float[Array, "*b k"] | Float[np.ndarray, "*b k"]
 POWERS = 64
 """The highest power of a representation."""
-
-ORTHOGONAL = 1e-5
-"""How far given elements may be from orthogonal, in each entry and for each dimension: float32 is welcome."""
 
 Signed = tuple[Int[np.ndarray, " k"], Float[np.ndarray, " k"]]
 
@@ -114,7 +112,7 @@ class Rep(Constant):
 
     def derivative(self, a: Any) -> Float[np.ndarray, "k k"]:
         """The representation of the Lie algebra: the derivative of rho(exp(t a)) at t = 0."""
-        return self.turning(_tangent(self.group, a))
+        return self.turning(given_tangent(self.group, a))
 
     def matrix(self, g: Matrix) -> Matrix:
         """rho(g), (k, k), of a g that is an element for certain; `rep(g)` looks whether it is one."""
@@ -244,8 +242,24 @@ class Natural(Rep):
         return [cls(Cyclic(3)), cls(Dihedral(3)), cls(Hyperoctahedral(2)), cls(SpecialOrthogonal(3))]
 
 
-class Sum(Rep):
-    """Two representations side by side: block-diagonal matrices."""
+class OfOne(Rep):
+    """A representation made of another one, of the same size; its products are kept where those of the other are."""
+
+    inner: Rep = static()
+
+    proven: ClassVar[bool] = True
+
+    @property
+    def dim(self):
+        return self.inner.dim
+
+    @property
+    def sampled(self):
+        return self.inner.sampled
+
+
+class OfTwo(Rep):
+    """A representation made of two others of the same group; its products are kept where theirs are."""
 
     a: Rep = static()
     b: Rep = static()
@@ -253,12 +267,16 @@ class Sum(Rep):
     proven: ClassVar[bool] = True
 
     @property
-    def dim(self):
-        return self.a.dim + self.b.dim
-
-    @property
     def sampled(self):
         return self.a.sampled or self.b.sampled
+
+
+class Sum(OfTwo):
+    """Two representations side by side: block-diagonal matrices."""
+
+    @property
+    def dim(self):
+        return self.a.dim + self.b.dim
 
     def acting(self, moves):
         return beside(self.a.acting(moves), self.b.acting(moves))
@@ -279,21 +297,12 @@ class Sum(Rep):
         ]
 
 
-class Tensor(Rep):
+class Tensor(OfTwo):
     """The product of two representations: Kronecker products, on row-major matrices (dim a × dim b)."""
-
-    a: Rep = static()
-    b: Rep = static()
-
-    proven: ClassVar[bool] = True
 
     @property
     def dim(self):
         return self.a.dim * self.b.dim
-
-    @property
-    def sampled(self):
-        return self.a.sampled or self.b.sampled
 
     def acting(self, moves):
         return kron(self.a.acting(moves), self.b.acting(moves))
@@ -348,36 +357,6 @@ def one_group(owner: str, *reps) -> Group:
     return groups[0]
 
 
-def given_elements(group: Group, elements: Any) -> Action:
-    """Elements of a group that a caller gives, as an Action on R^d: matrices (m, d, d), or what `group.draw` drew."""
-    if isinstance(elements, Action):
-        traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(elements))
-        found = elements if traced else jax.tree.map(np.asarray, elements)
-        if elements.dim != group.dim or not (traced or group.contains(found)):
-            raise Refusal(
-                f"{group} acts through its own elements, on R^{group.dim}; got `elements` on R^{elements.dim} that are "
-                f"others. {_DRAW}"
-            )
-        return found
-    found = numbers("`elements`", elements, numpy=True)
-    if found.ndim != 3 or not len(found) or found.shape[1:] != (group.dim, group.dim):
-        raise Refusal(
-            f"`elements` is a list of elements of {group}, an array (m, {group.dim}, {group.dim}); got shape "
-            f"{found.shape}. {_DRAW}"
-        )
-    if not off_orthogonal(found) <= ORTHOGONAL * group.dim:
-        raise Refusal(
-            f"{group} acts through its own elements, which are orthogonal matrices; got `elements` that are not. "
-            f"{_DRAW}"
-        )
-    given = np.asarray(elements)  # as it was given: how precise a draw is shows in its type
-    given = given if given.dtype in (np.float32, np.float64) else found
-    return as_action(np.stack([np.asarray(element(group, g), np.float64) for g in given]))
-
-
-_DRAW = "Write `elements=group.haar(key, 64)`, say."
-
-
 @remembered
 def _whole(rep: Rep) -> Action:
     group = rep.group
@@ -407,17 +386,3 @@ def _matrices(rep: Rep) -> Float[np.ndarray, "order k k"]:
     group = finite("The list of matrices", rep.group, "Draw `group.haar(key, n)`, and write `rep(g)` for each.")
     fits(f"The list of matrices of {rep}", group.order, rep.dim, rep.dim)
     return readonly(np.array(rep.acting(group.moves()).matrices()))
-
-
-def _tangent(group: Group, a) -> Float[np.ndarray, "d d"]:
-    """The matrix a, where it belongs to the group's Lie algebra."""
-    a, lie = numbers("derivative's a", a, numpy=True), group.lie_algebra()
-    flat = lie.reshape(len(lie), group.dim**2)
-    if a.shape == (group.dim, group.dim):
-        near = flat.T @ np.linalg.solve(flat @ flat.T, flat @ a.ravel())
-        if largest(near - a.ravel()) <= NEAR * max(1.0, largest(a)):
-            return a
-    raise Refusal(
-        f"The derivative of a representation of {group} is taken along its Lie algebra; got "
-        f"{said(a)}. Write a combination of `group.lie_algebra()`, which holds {len(lie)} matrices."
-    )

@@ -15,7 +15,8 @@ from haarflow.algebra.cache import remembered
 from haarflow.algebra.checks import fits, refuse_broken, whole
 from haarflow.algebra.fixed_space import signed_generators
 from haarflow.algebra.generated import Matrices
-from haarflow.algebra.groups import Cyclic, Dihedral, PlanarRotations, SpecialOrthogonal, Symmetric
+from haarflow.algebra.groups import Cyclic, Dihedral, PlanarRotations, Symmetric
+from haarflow.algebra.lie_groups import SpecialOrthogonal
 from haarflow.algebra.products import Product, lift
 from haarflow.algebra.proofs import cayley
 from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
@@ -178,7 +179,7 @@ def permutation_rep(group: Group, points=None, *, elements=None, generators=None
 
 @door
 def regular_rep(group: Group) -> Rep:
-    """The left regular representation: one coordinate for each element h, sent to that of g h."""
+    """The left regular representation of a finite group, on R^|G|: g sends the coordinate of h to that of g h."""
     finite = _finite(group, "The regular representation")
     fits(f"The multiplication table of {group}", finite.order, finite.order)
     moved = [match(finite.elements(), s @ finite.elements()) for s in finite.generators()]
@@ -231,7 +232,7 @@ def _named(name: str, h: int, w: int) -> Group:
     if name not in groups:
         raise Refusal(
             f"An image_rep's group is one of {', '.join(groups)}, or a group of the plane; got {said(name)}. Write "
-            "image('dihedral', 28, 28), for example."
+            "image_rep('dihedral', 28, 28), for example."
         )
     return groups[name]()
 

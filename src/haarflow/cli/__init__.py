@@ -5,9 +5,9 @@ import sys
 
 import typer
 
-from haarflow.cli.app import BAD_INPUT, HOLDS, INTERRUPTED, STOPPED, UNFINISHED, app
+from haarflow.cli.data_commands import check as check  # these two join the application by being imported
 from haarflow.cli.experiments import list_
-from haarflow.cli.questions import check as check  # these two join the application by being imported
+from haarflow.cli.options import BAD_INPUT, HOLDS, INTERRUPTED, STOPPED, UNFINISHED, app
 from haarflow.cli.tools import laws as laws
 from haarflow.errors import Refusal
 
@@ -17,12 +17,12 @@ haarflow: learning with symmetry, seen through the mean-field limit.
 
 Where to start:
   haarflow list              every experiment and what it claims
-  haarflow reproduce --tour  the headline claims in a few minutes, and a report in results/report.html
+  haarflow reproduce --tour  the headline claims in a minute or two, and a report in results/report.html
   haarflow run NAME          one experiment, which of its claims hold, and its report
   haarflow settings NAME     what can be changed in an experiment, and what it costs
   haarflow check DATA --group "flips of 8x8 images"      whether your data have a symmetry
   haarflow discover DATA     which weights your data tie, and the symmetry behind it
-  haarflow decide DATA       augment, average or build in? A fair comparison on your data and your model
+  haarflow decide DATA --group "flips of 8x8 images"     augment, average or build in? A fair comparison
   haarflow laws FILE         whether the groups, units, schemes, … of a file of your own keep the laws
   haarflow lab               four schemes side by side, live in a browser
   haarflow --help            every command; `haarflow run --help` has the options of one
@@ -74,7 +74,7 @@ def _unexpected(error: Exception) -> tuple[str, int]:
         return str(error), UNFINISHED
     if hasattr(error, "format_message"):  # the option parser's own complaints
         words = str(error.format_message()).rstrip(".")  # pyright: ignore[reportAttributeAccessIssue]
-        return f"{words}. See `haarflow --help`.", BAD_INPUT
+        return f"{words}{'' if words.endswith('?') else '.'} See `haarflow --help`.", BAD_INPUT
     raise error
 
 

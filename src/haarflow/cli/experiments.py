@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from haarflow.cli.app import (
+from haarflow.cli.options import (
     BAD_INPUT,
     FAILS,
     HOLDS,
@@ -185,12 +185,12 @@ def sweep(
     one_of("--engine", engine, ("local", "dask"))
     if scheduler is not None and engine != "dask":
         raise Refusal(f"--scheduler is for the engine dask; got --engine {engine}. Write --engine dask.")
-    from haarflow.runs import machine, progress, report, sweeps, terminal
+    from haarflow.runs import machine, report, sweeps, terminal, watchers
     from haarflow.runs.scheduler import schedule
 
     machine.prepare()
     jobs = sweeps.jobs(config, out, force=force)
-    with progress.watcher(len(jobs)) as watch:
+    with watchers.watcher(len(jobs)) as watch:
         crew = _cluster(workers, scheduler, watch) if engine == "dask" else None
         outcomes = schedule(jobs, count=workers, watch=watch, crew=crew)
     if any(outcome.record for outcome in outcomes):
@@ -267,9 +267,9 @@ def _mode(tour: bool, quick: bool, full: bool) -> str:
 
 
 def _sweep(experiments: list[Any], seed: int, out: Path, workers: int, force: bool, after: Any = None) -> list[Any]:
-    from haarflow.runs import progress, scheduler
+    from haarflow.runs import scheduler, watchers
 
     jobs = [scheduler.job(experiment, seed, out, force=force) for experiment in experiments]
-    with progress.watcher(len(jobs)) as watch:
+    with watchers.watcher(len(jobs)) as watch:
         options = {"after": after, "draw": True} if after else {}
         return scheduler.schedule(jobs, count=workers, watch=watch, **options)

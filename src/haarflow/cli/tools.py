@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from haarflow.cli.app import FAILS, HOLDS, Json, app
+from haarflow.cli.options import FAILS, HOLDS, Json, app
 from haarflow.errors import Refusal
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from haarflow.doors import NonNegativeLeaf, a, door
+from haarflow.annotations import a
+from haarflow.doors import NonNegativeLeaf, door
 from haarflow.dynamics.fields import Field, Tangent
 from haarflow.dynamics.players import listed
 from haarflow.errors import Refusal

@@ -20,9 +20,10 @@ from jaxtyping import Array, Float
 from haarflow.doors import Above, Count, Least, NonNegative, Positive, door
 from haarflow.dynamics.cells import CellEnergy
 from haarflow.dynamics.doubles import doubled
-from haarflow.dynamics.entropic import Plan
+from haarflow.dynamics.entropic_plans import Plan
 from haarflow.dynamics.fluxes import log_gibbs
-from haarflow.dynamics.grids import Grid, Masses, given_energy, potential_of
+from haarflow.dynamics.free_energies import Masses, potential_of
+from haarflow.dynamics.grids import Grid, given_energy
 from haarflow.dynamics.internal_energies import HeldEnergy, InternalEnergy
 from haarflow.errors import Refusal
 from haarflow.learning.risks import Functional

@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from haarflow.dynamics.diffusion import fokker_planck
 from haarflow.dynamics.domains import restrict
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
-from haarflow.dynamics.grids import Grid, fokker_planck
+from haarflow.dynamics.grids import Grid
 from haarflow.dynamics.pairwise import Pairwise
 from haarflow.dynamics.reduced import reduced_risk, reduced_start
 from haarflow.dynamics.schemes import Heun

@@ -19,7 +19,7 @@ from haarflow.values import leaf
 
 @door
 class Sphere(Domain):
-    """The points at distance `radius` from the origin; a step ends at the point of the sphere below it."""
+    """The points at distance `radius` from the origin; a step ends at the nearest point of the sphere."""
 
     radius: PositiveLeaf = eqx.field(default=1.0, converter=leaf)
 
@@ -49,7 +49,7 @@ class Sphere(Domain):
 
 @door
 class Ball(Domain):
-    """The points at distance `radius` at most from the origin: a step that leaves ends at the sphere below it."""
+    """The points at distance at most `radius` from the origin; a step that leaves ends at the nearest point of it."""
 
     radius: PositiveLeaf = eqx.field(default=1.0, converter=leaf)
 

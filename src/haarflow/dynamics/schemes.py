@@ -71,7 +71,7 @@ def streams(key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray]:
 
 
 class Euler(Scheme):
-    """The literal step `theta + dt · velocity`: with a stochastic field, SGD."""
+    """The step `theta + dt · velocity`, and nothing more; with a field that draws its data, this is SGD."""
 
     order = 1
 
@@ -203,7 +203,7 @@ def _atoms(clouds: Any) -> Any:
 
 @door
 class Adaptive(Scheme):
-    """The flow itself to a tolerance: diffrax integrates over each dt with error control, on the step's data."""
+    """The flow itself, up to a tolerance: diffrax integrates over each dt with error control, on one draw of data."""
 
     rtol: PositiveLeaf = eqx.field(default=1e-8, converter=leaf, kw_only=True)
     atol: PositiveLeaf = eqx.field(default=1e-10, converter=leaf, kw_only=True)

@@ -11,11 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from haarflow.dynamics.grids import Gibbs, Grid, free_energy, local_gibbs, relative_entropy
+from haarflow.dynamics.free_energies import Gibbs, free_energy, local_gibbs, relative_entropy
+from haarflow.dynamics.grids import Grid
 from haarflow.learning.risks import Functional, Sum
 from haarflow.measures.clouds import Cloud, uniform
+from haarflow.models.networks import network
 from haarflow.models.neurons import Neuron
-from haarflow.models.units import Custom, network
+from haarflow.models.units import Custom
 from haarflow.runs.experiment import Named, named
 
 

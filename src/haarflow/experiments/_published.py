@@ -21,7 +21,8 @@ from haarflow.learning.data import Batch, Data, Sample, Stream, Teacher
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.learning.symmetry import average, orbit_closure
 from haarflow.measures.clouds import Cloud, uniform
-from haarflow.models.units import Dense, Unit, network
+from haarflow.models.networks import network
+from haarflow.models.units import Dense, Unit
 from haarflow.practice.compare import SCHEMES, FourSchemes, four_schemes
 
 SWAP = natural_rep(Cyclic(2))

@@ -15,7 +15,8 @@ from haarflow.learning.sphere import unit_vectors
 from haarflow.measures.clouds import uniform
 from haarflow.measures.distances import generator
 from haarflow.models.depth_separation import coordinate_energy, least_norm, oscillating_unit, oscillation, ridge_energy
-from haarflow.models.units import Perceptron, network
+from haarflow.models.networks import network
+from haarflow.models.units import Perceptron
 from haarflow.runs.experiment import Experiment, above, below, between, named, once, over, panel, power_law, stream
 from haarflow.runs.sizes import Count, Positive, Sizes
 from haarflow.runs.style import INK, curves, legend, power_laws

@@ -14,8 +14,8 @@ from haarflow.measures.clouds import uniform
 from haarflow.measures.distances import generator
 from haarflow.models.harmonics import f2_norm_squared, funk_hecke, harmonics, legendre
 from haarflow.models.kernels import arc_cosine, kernel_ridge, relu_beyond_linear
+from haarflow.models.networks import network
 from haarflow.models.neurons import Neuron
-from haarflow.models.units import network
 from haarflow.models.variation import variation_norm
 from haarflow.runs.experiment import Experiment, below, between, blocks, named, over, panel, power_law, stream
 from haarflow.runs.sizes import Count, Sizes

@@ -7,7 +7,9 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from haarflow.dynamics.grids import Grid, GridPath, fokker_planck, gibbs
+from haarflow.dynamics.diffusion import GridPath, fokker_planck
+from haarflow.dynamics.free_energies import gibbs
+from haarflow.dynamics.grids import Grid
 from haarflow.dynamics.optimality import optimality_gap
 from haarflow.dynamics.pairwise import Pairwise
 from haarflow.experiments._problems import spot

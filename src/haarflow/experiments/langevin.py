@@ -7,16 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from haarflow.dynamics import schemes
+from haarflow.dynamics.diffusion import fokker_planck, relaxation_rate
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
-from haarflow.dynamics.grids import Grid, fokker_planck, gibbs, relaxation_rate
+from haarflow.dynamics.free_energies import gibbs
+from haarflow.dynamics.grids import Grid
 from haarflow.experiments import _problems as problems
 from haarflow.experiments._problems import INPUTS, MOMENTS, TARGETS, UNIT
 from haarflow.learning.data import Sample
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.measures.clouds import stack_clouds, uniform
 from haarflow.measures.distances import generator
-from haarflow.models.units import network
+from haarflow.models.networks import network
 from haarflow.runs.experiment import Experiment, above, below, between, named, once, over, panel, power_law, tell
 from haarflow.runs.sizes import Count, Horizon, Positive, Sizes, Step
 from haarflow.runs.style import DASHED, INK, MUTED, colour, curves, legend

@@ -13,8 +13,9 @@ from haarflow.learning.single_neuron import gram_matrices, mirrored_students, ne
 from haarflow.measures.clouds import uniform
 from haarflow.measures.distances import generator
 from haarflow.models import kernels
+from haarflow.models.networks import network
 from haarflow.models.neurons import Neuron
-from haarflow.models.units import Dense, network
+from haarflow.models.units import Dense
 from haarflow.runs.experiment import Experiment, below, named, over, panel, power_law, stream, tell
 from haarflow.runs.sizes import Count, Evens, Horizon
 from haarflow.runs.style import power_laws

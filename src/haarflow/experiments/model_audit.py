@@ -153,7 +153,8 @@ class ModelAudit(Experiment):
     @panel(
         "How far models are from invariant, before and after training",
         "The share of their size by which outputs move under quarter turns of the digits 0 and 1; no share at all is "
-        "drawn at 1e-17. Right: the part of A²/E|f|² that fresh weights have too, and what was learned.",
+        "drawn at 1e-17. Right: the part of A²/E|f|² that fresh weights have too, and what was learned; an averaged "
+        "model has none of either, and no bar.",
         columns=2,
         size=(10.8, 4.0),
     )

@@ -13,9 +13,8 @@ from haarflow.learning.risks import Risk
 from haarflow.learning.set_penalties import SetPenalty
 from haarflow.measures.clouds import uniform
 from haarflow.measures.distances import generator
-from haarflow.models.networks import CustomNetwork
+from haarflow.models.networks import CustomNetwork, network
 from haarflow.models.set_networks import FrozenSetNeuron, SetNeuron, draw_layer, draw_neurons, pack_sets
-from haarflow.models.units import network
 from haarflow.runs.experiment import Experiment, above, at_least, below, named, once, over, panel, stream
 from haarflow.runs.sizes import Count, NonNegative
 from haarflow.runs.style import colour, curves, legend

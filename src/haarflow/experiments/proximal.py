@@ -8,9 +8,11 @@ from scipy.integrate import solve_ivp
 from scipy.special import ndtri
 
 from haarflow.dynamics import proximal
+from haarflow.dynamics.diffusion import fokker_planck
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
-from haarflow.dynamics.grids import Grid, fokker_planck, free_energy, gibbs
+from haarflow.dynamics.free_energies import free_energy, gibbs
+from haarflow.dynamics.grids import Grid
 from haarflow.dynamics.pairwise import Pairwise
 from haarflow.dynamics.schemes import Adaptive, Euler
 from haarflow.learning.data import Sample

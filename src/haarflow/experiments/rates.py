@@ -17,7 +17,8 @@ from haarflow.learning.data import Teacher
 from haarflow.learning.symmetry import average
 from haarflow.measures.clouds import Cloud
 from haarflow.measures.distances import generator
-from haarflow.models.units import Dense, network
+from haarflow.models.networks import network
+from haarflow.models.units import Dense
 from haarflow.runs.experiment import Experiment, below, in_turns, named, over, panel, power_law, stream
 from haarflow.runs.sizes import Count, NonNegative, Sizes
 from haarflow.runs.style import GRID, INK, colour, legend_above, marker, reference, slopes

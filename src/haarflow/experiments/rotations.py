@@ -9,7 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from haarflow.algebra.base import Group
-from haarflow.algebra.groups import PlanarRotations, SpecialOrthogonal
+from haarflow.algebra.groups import PlanarRotations
+from haarflow.algebra.lie_groups import SpecialOrthogonal
 from haarflow.algebra.reps import natural_rep
 from haarflow.dynamics.fields import Descend
 from haarflow.dynamics.flow import flow
@@ -19,8 +20,9 @@ from haarflow.learning.risks import Penalty, Risk
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator, w2
 from haarflow.measures.invariance import circle_correction
+from haarflow.models.networks import network
 from haarflow.models.neurons import Gate
-from haarflow.models.units import Quadratic, Unit, network
+from haarflow.models.units import Quadratic, Unit
 from haarflow.practice import training
 from haarflow.practice.testing import all_rotations
 from haarflow.runs.experiment import Experiment, below, named, over, panel, power_law

@@ -15,8 +15,8 @@ from haarflow.learning.risks import Risk
 from haarflow.learning.set_penalties import SetPenalty
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
+from haarflow.models.networks import network
 from haarflow.models.set_networks import FrozenSetNeuron, SetNeuron, draw_layer, draw_neurons, pack_sets, set_norm
-from haarflow.models.units import network
 from haarflow.runs.experiment import Experiment, below, holds, named, once, over, panel, stream
 from haarflow.runs.sizes import Count, Positive, Sizes
 from haarflow.runs.style import curves, legend

@@ -19,8 +19,9 @@ from haarflow.learning.risks import Risk
 from haarflow.learning.symmetry import orbit_closure
 from haarflow.measures.clouds import stack_clouds, uniform
 from haarflow.measures.distances import generator
+from haarflow.models.networks import network
 from haarflow.models.neurons import permuted_hidden
-from haarflow.models.units import Custom, Perceptron, Unit, network
+from haarflow.models.units import Custom, Perceptron, Unit
 from haarflow.runs.experiment import Experiment, above, below, named, once, over, panel, tell
 from haarflow.runs.sizes import Count, Sizes
 from haarflow.runs.style import DASHED, INK, MUTED, colour, legend, slopes

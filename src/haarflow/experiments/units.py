@@ -19,9 +19,10 @@ from haarflow.learning.data import Sample
 from haarflow.learning.risks import Penalty, Risk
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.distances import generator
+from haarflow.models.networks import network
 from haarflow.models.neurons import permuted_hidden
 from haarflow.models.residual import Residual
-from haarflow.models.units import Dense, TwoLayer, Unit, network
+from haarflow.models.units import Dense, TwoLayer, Unit
 from haarflow.practice import training
 from haarflow.practice.testing import QUICK_TO_COMPILE
 from haarflow.runs.experiment import Experiment, above, below, named, over, panel, power_law, tell

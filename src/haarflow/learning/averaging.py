@@ -8,9 +8,9 @@ from haarflow.algebra.reps import Rep, natural_rep
 from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.learning.symmetry import actions, average, folded, moved, same_elements
-from haarflow.models.networks import Network, network_of
+from haarflow.models.networks import Mean, Network, network_of
 from haarflow.models.residual import Residual
-from haarflow.models.units import Dense, Mean
+from haarflow.models.units import Dense
 from haarflow.values import numbers
 
 

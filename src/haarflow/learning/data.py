@@ -24,7 +24,8 @@ from haarflow.measures.actions import action_on
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.measures.orbits import orbits
 from haarflow.models.fits import refuse_unless_particles, shapes_of
-from haarflow.models.units import Dense, Unit, network
+from haarflow.models.networks import network
+from haarflow.models.units import Dense, Unit
 from haarflow.values import leaf, numbers, refuse_unless_affordable, whole
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from haarflow import saving
 from haarflow.doors import Count, door
 from haarflow.errors import Refusal
 from haarflow.learning.data import Sample
-from haarflow.learning.tables import frame_of, in_commas, read_npy, read_pictures
+from haarflow.learning.table_files import frame_of, in_commas, read_npy, read_pictures
 from haarflow.values import said
 
 Pair = tuple[np.ndarray, np.ndarray]

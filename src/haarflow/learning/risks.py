@@ -19,9 +19,9 @@ from haarflow.learning.functionals import Functional, Penalty, Sum, Variation
 from haarflow.learning.losses import HALF_SQUARE, Loss
 from haarflow.measures.clouds import uniform
 from haarflow.models.fits import invariance_gap, refuse_unless_acting, refuse_unless_particles
-from haarflow.models.networks import Network, outputs_told
+from haarflow.models.networks import Mean, Network, outputs_told
 from haarflow.models.residual import Residual
-from haarflow.models.units import Dense, Mean, Unit
+from haarflow.models.units import Dense, Unit
 from haarflow.values import refuse_unless_affordable
 
 __all__ = ["Fit", "Functional", "Penalty", "Risk", "Sum", "Variation"]

@@ -13,7 +13,7 @@ from haarflow.learning.data import Sample
 
 @door
 def folds(key: PRNGKeyArray, sample: Sample, count: Count) -> list[Sample]:
-    """The rows of a sample dealt out at random to `count` samples of equal size: data of their own for replicates."""
+    """`count` samples of equal size, to which the rows of one are dealt out at random: data for replicates."""
     m = len(sample.xs)
     if count > m:
         raise Refusal(

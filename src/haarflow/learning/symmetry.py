@@ -19,7 +19,8 @@ from haarflow.learning.data import Data, Sample
 from haarflow.measures.actions import action_on
 from haarflow.measures.clouds import Cloud
 from haarflow.models.fits import refuse_unless_acting
-from haarflow.models.units import Dense, Unit, Wrapped, network
+from haarflow.models.networks import network
+from haarflow.models.units import Dense, Unit, Wrapped
 from haarflow.values import numbers, refuse_unless_affordable, said
 
 # Where an augmented law finds its group elements, beside the data it shares with the plain law.
@@ -89,12 +90,13 @@ def folded(action: Action, values: Float[Array, "gb c"]) -> Float[Array, "b c"]:
 
 @door
 def augment(data: Data, on_x: Rep, on_y: Rep, *, exact: bool = False, elements=None) -> Augmented:
-    """DA: a random element per sample; with `exact`, the average over the group instead of a draw.
+    """Data augmentation (DA): every sample moved by a random element of the group; with `exact`, by all of them.
 
     A group may have any number of elements: nothing is listed, and coordinates that are permuted are gathered, so that
     128 images of 28 × 28 × 3 need a few megabytes beyond the batch. `exact` makes a batch |G| times as large.
 
-        shown = augment(Sample(images, labels, size=128), image("dihedral", 28, 28, 3), trivial_rep(Dihedral(4), 10))
+        on_x = image_rep("dihedral", 28, 28, 3)
+        shown = augment(Sample(images, labels, size=128), on_x, trivial_rep(on_x.group, 10))
     """
     one_group("augment", on_x, on_y)
     _refuse_unless_acting("augment", data, on_x, on_y)
@@ -137,7 +139,7 @@ def _refuse_unless_acting(owner: str, data: Data, on_x: Rep, on_y: Rep):
 
 @door
 def orbit_closure(sample: Sample, on_x: Rep, on_y: Rep, *, elements=None) -> Sample:
-    """The orbit-closed data set: every pair and all its images, under the group or under given `elements` of it."""
+    """The Sample closed under the group: every pair (x, y) with all its images, or those under given `elements`."""
     into, out = actions("orbit_closure", on_x, on_y, elements)
     _refuse_unless_acting("orbit_closure", sample, on_x, on_y)
     refuse_unless_affordable(
@@ -193,7 +195,10 @@ class Averaged(Wrapped):
 
 @door
 def average(unit: Unit, on_x: Rep, on_y: Rep, *, elements=None) -> Averaged:
-    """FA: the unit averaged over the group, or over the `elements` that stand for an infinite one."""
+    """Feature averaging (FA): the unit averaged over the group, a unit again, whose networks are all equivariant.
+
+    An infinite group is averaged over the `elements` (m, d, d) that stand for it.
+    """
     refuse_unless_acting(unit, on_x, on_y)
     return Averaged(unit, *actions("average", on_x, on_y, elements))
 
@@ -259,7 +264,10 @@ def _refuse_unless_rows(what: str, found: tuple, wanted: tuple):
 def asymmetry(
     unit: Unit, cloud: Cloud, xs: Array | np.ndarray, on_x: Rep, on_y: Rep, *, elements=None
 ) -> Float[Array, ""]:
-    """`|f − Q_G f|`, root mean square over the inputs (b, d): how far the network is from equivariant."""
+    """How far a network is from equivariant: `|f − Q_G f|`, root mean square over the inputs (b, d), one number.
+
+    Q_G f is f averaged over the group; f is equivariant where they are equal. In float64 rounding is about 1e-16.
+    """
     plain = network(unit, cloud, xs)
     if not plain.shape[0]:
         raise Refusal("An asymmetry is a mean over inputs; got none. Write an array (b, d) of one row or more.")

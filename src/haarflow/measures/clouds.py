@@ -39,6 +39,15 @@ class Cloud(eqx.Module):
         _check_values(self.atoms, weights)
         self.weights = _as_precise_as(self.atoms, weights)
 
+    def __repr__(self) -> str:
+        """How many particles there are, where, and in which precision; of a stack, how many clouds."""
+        shape = getattr(self.atoms, "shape", ())
+        if len(shape) < 2:  # a tree of the same structure that holds something else
+            return super().__repr__()
+        *stack, n, p = shape
+        told = f"{n} particle{'s' * (n != 1)} in R^{p}, {self.atoms.dtype}"
+        return f"Stack of {' × '.join(map(str, stack))} Clouds of {told}" if stack else f"Cloud of {told}"
+
     @property
     def n(self) -> int:
         """The number of atoms."""
@@ -139,7 +148,7 @@ class Cloud(eqx.Module):
 
 
 def uniform(atoms: Array | np.ndarray | Sequence) -> Cloud:
-    """The cloud that gives each of these atoms the same weight."""
+    """The Cloud that gives each of these atoms, rows (n, p), the same weight 1/n."""
     atoms = _floating("A Cloud's table of atoms", atoms)
     refuse_no_cloud(atoms.shape)
     return Cloud(atoms, jnp.full(atoms.shape[:-1], 1 / atoms.shape[-2], atoms.dtype))

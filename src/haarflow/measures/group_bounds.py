@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from haarflow.algebra.groups import Orthogonal, SpecialOrthogonal
+from haarflow.algebra.lie_groups import Orthogonal, SpecialOrthogonal
 from haarflow.algebra.reps import Rep
 from haarflow.doors import Count, Least, Positive, door
 from haarflow.errors import Refusal

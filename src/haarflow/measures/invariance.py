@@ -49,7 +49,7 @@ def si_rmd(mu: TracedLaw, rep: Rep | Projector) -> Float[Array, "*stack"]:
 def wi_distance(
     mu: Law, rep: Rep, *, elements: Elements = None, force: bool = False, progress: Progress | None = None
 ) -> float:
-    """W2(mu, mu^G), exactly: transport between n and n|G| atoms.
+    """How far a cloud is from weakly invariant: W2(mu, mu^G), exactly, by transport between n and n|G| atoms.
 
     Infinite groups need `elements`, an array (m, d, d) of group elements to average over.
     """

@@ -15,7 +15,8 @@ from jaxtyping import Float
 
 from haarflow.algebra.acting import Action
 from haarflow.algebra.base import Finite
-from haarflow.algebra.groups import Hyperoctahedral, Orthogonal, Signs, SpecialOrthogonal, Symmetric
+from haarflow.algebra.groups import Hyperoctahedral, Signs, Symmetric
+from haarflow.algebra.lie_groups import Orthogonal, SpecialOrthogonal
 from haarflow.algebra.reps import Natural, Rep, Sum, Tensor, TrivialRep
 from haarflow.errors import Refusal
 from haarflow.measures.actions import action_on

@@ -18,7 +18,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from haarflow.algebra.acting import Action
 from haarflow.algebra.base import Finite
-from haarflow.algebra.groups import Dihedral, PlanarRotations, SpecialOrthogonal
+from haarflow.algebra.groups import Dihedral, PlanarRotations
+from haarflow.algebra.lie_groups import SpecialOrthogonal
 from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
 from haarflow.algebra.tables import static
 from haarflow.models.equivariant_layers import EquivariantHidden, EquivariantLinear, copies_of, hidden_rep, leaky
@@ -33,7 +34,7 @@ class Generator(eqx.Module):
     rows (n, k) that `on_u` moves, and `finish` makes points of u. `finish` commutes with the group.
     """
 
-    instead: ClassVar[str] = "Write for example VectorGenerator(key, on_x, widths=(64, 32))."
+    instead: ClassVar[str] = "Leave it out for the usual network, or write a class of hf.gans.Generator."
 
     on_x: eqx.AbstractVar[Rep]
     on_u: eqx.AbstractVar[Rep]
@@ -67,7 +68,7 @@ class Generator(eqx.Module):
 class Discriminator(eqx.Module):
     """Scores of points: `__call__(x, labels)` gives (n,) for rows (n, d), the same for x and for `on_x(g) x`."""
 
-    instead: ClassVar[str] = "Write for example VectorDiscriminator(key, on_x, widths=(64, 32))."
+    instead: ClassVar[str] = "Leave it out for the usual network, or write a class of hf.gans.Discriminator."
 
     on_x: eqx.AbstractVar[Rep]
     classes: eqx.AbstractVar[int]

@@ -1,7 +1,6 @@
-"""Networks: functions of a cloud and of inputs. The mean of a unit is the first of them, in `units.py`."""
+"""Networks: functions of a cloud and of inputs. The mean of a unit over the cloud is the first of them."""
 
 import contextlib
-import functools
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -11,19 +10,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from haarflow import saving
-from haarflow.algebra.reps import Rep
-from haarflow.doors import Place, a, admit, door
+from haarflow.algebra.groups import Cyclic, Signs
+from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
+from haarflow.annotations import a
+from haarflow.doors import Place, admit, door
 from haarflow.errors import Refusal
+from haarflow.fast import blocks
 from haarflow.fast.fused import Cotangent
 from haarflow.identity import by_value
 from haarflow.measures.clouds import Cloud
 from haarflow.models.fits import inputs_for, refuse_unless_particles, shapes_of
-
-if TYPE_CHECKING:
-    from haarflow.models.units import Unit
+from haarflow.models.units import Dense, Perceptron, Unit
 
 
 class Network(eqx.Module):
@@ -91,9 +92,10 @@ class Network(eqx.Module):
         return as_network(value)
 
 
-@functools.singledispatch
 def as_network(value: Any) -> Any:
     """The network that something stands for; what stands for none is returned as it is, to be refused."""
+    if isinstance(value, Unit):
+        return Mean(value)
     return value if isinstance(value, Network) or not _takes_two(value) else CustomNetwork(value)
 
 
@@ -136,6 +138,56 @@ def outputs_told(network: Network, cloud: Cloud, xs: Float[Array, "b d"]) -> Ite
 
 
 @door
+class Mean(Network):
+    """`f_mu(x) = ∫ phi(x, theta) mu(d theta)`: the unit averaged over the cloud, which a Risk makes of a unit."""
+
+    unit: Unit
+
+    linear: ClassVar[bool] = True
+
+    @property
+    def title(self):
+        return self.unit.title
+
+    @property
+    def dim(self):
+        return self.unit.dim
+
+    @property
+    def inputs(self):
+        return self.unit.inputs
+
+    @property
+    def outputs(self):
+        return self.unit.outputs
+
+    def __call__(self, cloud, xs):
+        refuse_unless_particles(self.unit, cloud)
+        return blocks.weighted_sum(self.unit, cloud.weights, cloud.atoms, inputs_for(self.unit, cloud, xs))
+
+    def pullback(self, cloud, xs, cotangent):
+        return blocks.pullback(self.unit, cloud.weights, cloud.atoms, xs, cotangent)
+
+    def batched(self, thetas, xs):
+        return self.unit.batched(thetas, xs)
+
+    def action(self, on_x, on_y):
+        return self.unit.action(on_x, on_y)
+
+    def proves_equivariant(self, on_x, on_y):
+        return self.unit.proves_equivariant(on_x, on_y)
+
+    @classmethod
+    def examples(cls):
+        shift, flips = natural_rep(Cyclic(3)), natural_rep(Signs(2))
+        return [
+            (cls(Dense(3, 3, "sigmoid")), shift, shift),
+            (cls(Perceptron(3, 2, "tanh")), shift, trivial_rep(shift.group, 2)),
+            (cls(Perceptron(2, 2, "softplus")), flips, flips),
+        ]
+
+
+@door
 class CustomNetwork(Network):
     """A user's own `function(cloud, xs) -> (b, c)`; a Risk makes one of a plain function. Its sizes may be unknown."""
 
@@ -156,6 +208,16 @@ class CustomNetwork(Network):
 
 
 @door
+def network(model: Any, cloud: Cloud, xs: Array | np.ndarray) -> Float[Array, "b c"]:
+    """The outputs (b, c) of a network on inputs (b, d), in the precision of the cloud.
+
+    A unit stands for its mean over the cloud, `f_mu(x) = ∫ phi(x, theta) mu(d theta)`: for example,
+    `network(Perceptron(2), uniform([[1.0, 0.5, 0.5, 0.0]]), [[2.0, 1.0]])` is 1 · relu(0.5 · 2 + 0.5 · 1) = 1.5.
+    """
+    return network_of("network's model", model)(cloud, xs)
+
+
+@door
 class Fitted(eqx.Module):
     """A network with the cloud that was trained for it: a function of inputs, which can be saved.
 
@@ -166,7 +228,7 @@ class Fitted(eqx.Module):
     network: Network
     cloud: Cloud
 
-    def __init__(self, network: "Network | Unit | Callable", cloud: Cloud):
+    def __init__(self, network: Network | Unit | Callable, cloud: Cloud):
         self.network, self.cloud = cast(Network, network), cloud  # what the door makes of them
         refuse_unless_particles(self.network, cloud)
 

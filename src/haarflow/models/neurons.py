@@ -2,7 +2,8 @@
 
 import jax.numpy as jnp
 
-from haarflow.algebra.groups import Dihedral, Orthogonal, SpecialOrthogonal
+from haarflow.algebra.groups import Dihedral
+from haarflow.algebra.lie_groups import Orthogonal, SpecialOrthogonal
 from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
 from haarflow.doors import Count, door
 from haarflow.models.activations import activation

@@ -12,8 +12,8 @@ from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud
 from haarflow.models.fits import inputs_for, refuse_unless_cloud
-from haarflow.models.networks import Network
-from haarflow.models.units import Dense, Perceptron, Unit, network
+from haarflow.models.networks import Network, network
+from haarflow.models.units import Dense, Perceptron, Unit
 
 
 @door

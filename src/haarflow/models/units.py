@@ -1,9 +1,9 @@
-"""Units: what one particle computes. The network is the unit averaged over a cloud."""
+"""Units: what one particle computes. Their mean over a cloud, a network, is in `networks.py`."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import equinox as eqx
 import jax
@@ -11,23 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from haarflow.algebra.groups import Cyclic, Dihedral, Orthogonal, Signs, SpecialOrthogonal, Symmetric
+from haarflow.algebra.groups import Cyclic, Dihedral, Signs, Symmetric
+from haarflow.algebra.lie_groups import Orthogonal, SpecialOrthogonal
 from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
 from haarflow.doors import Count, PositiveLeaf, door
 from haarflow.errors import Refusal
-from haarflow.fast import blocks, tuning
+from haarflow.fast import tuning
 from haarflow.fast.fused import Fused, FusedDense, FusedPerceptron
 from haarflow.identity import by_value
-from haarflow.measures.clouds import Cloud
 from haarflow.models.activations import activation, evaluated
 from haarflow.models.fits import (
-    inputs_for,
     refuse_unless_acting,
     refuse_unless_equivariant,
-    refuse_unless_particles,
     shapes_of,
 )
-from haarflow.models.networks import Network, as_network, network_of
 
 
 class Unit(eqx.Module):
@@ -125,69 +122,6 @@ class Wrapped(Unit):
 
 def _summed(weights: Float[Array, "n"], values: Float[Array, "n c b"]) -> Float[Array, "b c"]:
     return (weights @ values.reshape(len(weights), -1)).reshape(values.shape[1:]).T
-
-
-@door
-class Mean(Network):
-    """`f_mu(x) = ∫ phi(x, theta) mu(d theta)`: the unit averaged over the cloud, which a Risk makes of a unit."""
-
-    unit: Unit
-
-    linear: ClassVar[bool] = True
-
-    @property
-    def title(self):
-        return self.unit.title
-
-    @property
-    def dim(self):
-        return self.unit.dim
-
-    @property
-    def inputs(self):
-        return self.unit.inputs
-
-    @property
-    def outputs(self):
-        return self.unit.outputs
-
-    def __call__(self, cloud, xs):
-        refuse_unless_particles(self.unit, cloud)
-        return blocks.weighted_sum(self.unit, cloud.weights, cloud.atoms, inputs_for(self.unit, cloud, xs))
-
-    def pullback(self, cloud, xs, cotangent):
-        return blocks.pullback(self.unit, cloud.weights, cloud.atoms, xs, cotangent)
-
-    def batched(self, thetas, xs):
-        return self.unit.batched(thetas, xs)
-
-    def action(self, on_x, on_y):
-        return self.unit.action(on_x, on_y)
-
-    def proves_equivariant(self, on_x, on_y):
-        return self.unit.proves_equivariant(on_x, on_y)
-
-    @classmethod
-    def examples(cls):
-        shift, flips = natural_rep(Cyclic(3)), natural_rep(Signs(2))
-        return [
-            (cls(Dense(3, 3, "sigmoid")), shift, shift),
-            (cls(Perceptron(3, 2, "tanh")), shift, trivial_rep(shift.group, 2)),
-            (cls(Perceptron(2, 2, "softplus")), flips, flips),
-        ]
-
-
-as_network.register(Unit, Mean)
-
-
-@door
-def network(model: Any, cloud: Cloud, xs: Array | np.ndarray) -> Float[Array, "b c"]:
-    """The outputs (b, c) of a network on inputs (b, d), in the precision of the cloud.
-
-    A unit stands for its mean over the cloud, `f_mu(x) = ∫ phi(x, theta) mu(d theta)`: for example,
-    `network(Perceptron(2), uniform([[1.0, 0.5, 0.5, 0.0]]), [[2.0, 1.0]])` is 1 · relu(0.5 · 2 + 0.5 · 1) = 1.5.
-    """
-    return network_of("network's model", model)(cloud, xs)
 
 
 @door

@@ -17,6 +17,7 @@ from haarflow.algebra.base import Finite, Group
 from haarflow.algebra.groups import Trivial
 from haarflow.algebra.reps import Rep, natural_rep, one_group, trivial_rep
 from haarflow.errors import Refusal
+from haarflow.practice.words import rep_from_words
 from haarflow.values import refuse_unless_affordable, said, whole
 
 MOST = 64  # elements of a group that are taken one and all, where nothing is said
@@ -108,7 +109,7 @@ def rep_of(owner: str, given: Any, size: int, columns: Sequence[str] | None) -> 
     if given is None:
         return trivial_rep(Trivial(1), size)
     if isinstance(given, str):
-        return _in_words(given, size if columns is None else list(columns))
+        return rep_from_words(given, columns=size if columns is None else list(columns))
     if isinstance(given, Rep):
         return given
     if isinstance(given, Group):
@@ -121,15 +122,6 @@ def rep_of(owner: str, given: Any, size: int, columns: Sequence[str] | None) -> 
         if isinstance(found, Rep | Group):
             return found if isinstance(found, Rep) else natural_rep(found)
     raise Refusal(f"{owner} takes a group that moves its columns; got {said(given)}. {INSTEAD}")
-
-
-def _in_words(text: str, columns: list[str] | int) -> Rep:
-    import haarflow
-
-    reader = getattr(haarflow, "rep_from_words", None)
-    if reader is None:
-        raise Refusal(f"A group in words is read by rep_from_words, which is not there; got {text!r}. {INSTEAD}")
-    return reader(text, columns=columns)
 
 
 def moved_rows(action: Action, rows: Float[np.ndarray, "b k"]) -> Float[np.ndarray, "gb k"]:

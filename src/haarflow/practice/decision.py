@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from haarflow.doors import a
+from haarflow.annotations import a
 from haarflow.practice.answers import Answer
 from haarflow.practice.candidates import AUGMENT, BY_COST, MODELS, PLAIN
 from haarflow.practice.resampling import Interval, corrected_interval, rows_to_separate

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from haarflow import values
-from haarflow.doors import a
+from haarflow.annotations import a
 from haarflow.errors import Refusal
 from haarflow.practice.acting_on import Acting, acting_on
 from haarflow.practice.estimator_files import read_estimator, write_estimator

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 
 from haarflow.algebra.acting import Action, as_action
 from haarflow.algebra.base import Finite, Group
-from haarflow.algebra.groups import Orthogonal, SpecialOrthogonal
+from haarflow.algebra.lie_groups import Orthogonal, SpecialOrthogonal
 from haarflow.algebra.reps import Rep
 
 WHOLE = 128

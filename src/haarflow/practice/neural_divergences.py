@@ -21,7 +21,8 @@ from haarflow.measures.clouds import uniform
 from haarflow.measures.generators import Generator, Name, generator_of
 from haarflow.measures.samples import Law, OtherLaw, arrays, generator
 from haarflow.measures.witnesses import Divergence
-from haarflow.models.units import Perceptron, Unit, network
+from haarflow.models.networks import network
+from haarflow.models.units import Perceptron, Unit
 from haarflow.practice.answers import Answer
 from haarflow.values import refuse_unless_soon
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from haarflow.algebra import groups
+from haarflow.algebra import groups, lie_groups
 from haarflow.algebra.base import Group
 from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
 from haarflow.algebra.user_reps import image_rep
@@ -25,8 +25,8 @@ OF_ORDER: dict[str, Callable[[int], Group]] = {
 """Motions of n coordinates, or of n blocks of coordinates that stay together."""
 
 OF_VECTORS: dict[str, Callable[[int], Group]] = {
-    "rotate": groups.SpecialOrthogonal,
-    "rotate or reflect": groups.Orthogonal,
+    "rotate": lie_groups.SpecialOrthogonal,
+    "rotate or reflect": lie_groups.Orthogonal,
     "icosahedral": lambda n: groups.Icosahedral(),
 }
 """Motions of a vector of n columns, or of several such vectors alike."""

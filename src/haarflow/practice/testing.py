@@ -15,7 +15,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.algebra.base import Group
-from haarflow.algebra.groups import Icosahedral, PlanarRotations, SpecialOrthogonal
+from haarflow.algebra.groups import Icosahedral, PlanarRotations
+from haarflow.algebra.lie_groups import SpecialOrthogonal
 from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
 from haarflow.doors import Count, door
 from haarflow.learning.data import Sample
@@ -24,7 +25,8 @@ from haarflow.learning.symmetry import Averaged
 from haarflow.measures.actions import action_matrices
 from haarflow.measures.clouds import Cloud
 from haarflow.measures.distances import generator, w2
-from haarflow.models.units import Unit, network
+from haarflow.models.networks import network
+from haarflow.models.units import Unit
 from haarflow.values import refuse_unless_affordable
 
 Fault = Literal["none", "no inverse", "half orbit", "one-sided action", "unclosed data"]

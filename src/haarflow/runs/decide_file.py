@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from haarflow.learning.readers import read_pairs
-from haarflow.learning.tables import Frame
+from haarflow.learning.table_files import Frame
 from haarflow.practice.candidates import PLAIN
 from haarflow.practice.decide import decide
 from haarflow.practice.decision import THEORY, Decision

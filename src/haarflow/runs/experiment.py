@@ -15,9 +15,9 @@ from haarflow.runs.claims import Claim, above, at_least, below, between, holds, 
 from haarflow.runs.design import Cells, blocks, compute, gather, once, over, parts
 from haarflow.runs.named import Data, Named, joined, named
 from haarflow.runs.panels import Panel, drawn, film, panel
-from haarflow.runs.progress import in_turns, tell
 from haarflow.runs.sizes import Count, Horizon, NonNegative, Positive, Sizes, Step, Steps
 from haarflow.runs.statistics import Fit, power_law, slope
+from haarflow.runs.watchers import in_turns, tell
 
 __all__ = [
     "Cells",

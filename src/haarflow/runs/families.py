@@ -11,6 +11,9 @@ from haarflow.runs.ledger import Record
 from haarflow.runs.pictures import Picture, picture, undrawn
 from haarflow.runs.terminal import evidence, gist, number, reason
 
+NAMES = {word.lower(): word for word in ("CLT", "F1", "F2", "GAN", "MMD", "ReLU", "W1")}
+"""Words of the names of experiments that are written in capitals."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -40,7 +43,8 @@ class Family:
     @property
     def title(self) -> str:
         """The heading."""
-        words = self.name.replace("-", " ").capitalize()
+        first, *others = [NAMES.get(word, word) for word in self.name.split("-")]
+        words = " ".join([first[0].upper() + first[1:], *others])
         return f"{words}: {len(self.sections)} runs" if self.together else words
 
     @property

@@ -3,6 +3,7 @@
 from haarflow.practice.laws import law, require
 from haarflow.runs.design import parts
 from haarflow.runs.experiment import Experiment
+from haarflow.runs.panels import captions
 
 
 @law(Experiment, 0.0)
@@ -30,6 +31,14 @@ def settings_come_back_from_a_record(experiment):
     for one in (experiment, *(experiment.model_copy(update={"fault": fault}) for fault in kind.faults)):
         again = kind.model_validate_json(one.model_dump_json())
         require(again == one, f"{again!r} was {one!r}.")
+    return 0
+
+
+@law(Experiment, 0.0)
+def pictures_are_described_by_the_settings(experiment):
+    """Titles and captions name fields and constants that the class has, and no picture goes without a caption."""
+    for name, (title, caption) in captions(experiment).items():
+        require(title and caption, f"the picture {name} has no caption.")
     return 0
 
 

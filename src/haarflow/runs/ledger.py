@@ -101,6 +101,14 @@ class Record:
     facts: dict[str, Any]
     timing: dict[str, Any]
 
+    def __repr__(self) -> str:
+        """Which run it is, how many of its claims hold, and where it lies."""
+        verdicts = self.facts["verdicts"].values()
+        return (
+            f"Record of {self.facts['experiment']}, seed {self.facts['seed']}: {sum(verdicts)} of {len(verdicts)} "
+            f"claims hold ({self.path})"
+        )
+
     def __getattr__(self, name: str) -> Any:
         """A fact by its name: experiment, claim, config, verdicts, numbers and so on."""
         try:

@@ -61,9 +61,14 @@ class Drawing:
     frames: int | Callable[[Any], int] | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
+    def words(self, experiment: Any) -> tuple[str, str]:
+        """The title and the caption, filled in from the experiment's fields."""
+        fields = _Fields(experiment)
+        return self.title.format_map(fields), self.caption.format_map(fields)
+
     def panel(self, experiment: Any, method: Callable[..., Any], data: Any) -> Panel:
         """The method as a picture, its caption filled in from the experiment's fields."""
-        title, caption = (words.format_map(_Fields(experiment)) for words in (self.title, self.caption))
+        title, caption = self.words(experiment)
         rows, columns = (_chosen(experiment, one) for one in (self.rows, self.columns))
         height = HEIGHT if _count(rows) == 1 else 3.2 * _count(rows)
         size = self.size or (WIDTH, height)
@@ -134,6 +139,11 @@ def drawn(experiment: Any, data: Any) -> list[Panel]:
         if drawing.when is None or drawing.when(experiment, data):
             found.append(drawing.panel(experiment, getattr(experiment, name), data))
     return found
+
+
+def captions(experiment: Any) -> dict[str, tuple[str, str]]:
+    """The title and the caption of every picture that an experiment may draw, by the name of its method."""
+    return {name: drawing.words(experiment) for name, drawing in _drawings(type(experiment)).items()}
 
 
 def _drawings(kind: type) -> dict[str, Drawing]:

@@ -10,7 +10,7 @@ import jax
 from haarflow.errors import Refusal
 from haarflow.files import place_of
 from haarflow.learning.readers import read_pairs
-from haarflow.learning.tables import Frame
+from haarflow.learning.table_files import Frame
 from haarflow.practice.answers import Answer, short
 from haarflow.practice.symmetry_check import SymmetryCheck, check_symmetry
 from haarflow.practice.symmetry_search import SymmetrySearch, search_symmetry

@@ -18,8 +18,8 @@ from haarflow.runs import cost, design, judge, ledger, machine, report, workers
 from haarflow.runs.config import command_of
 from haarflow.runs.experiment import Experiment
 from haarflow.runs.judge import Standing
-from haarflow.runs.progress import Silent
 from haarflow.runs.source import source
+from haarflow.runs.watchers import Silent
 
 
 @dataclass

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from haarflow.cli.app import Json, Out, Seed, app
+from haarflow.cli.options import Json, Out, Seed, app
 
 DataFile = Annotated[Path, typer.Argument(help=".csv, .parquet, .npz, .npy, idx files, or a folder of images.")]
 Target = Annotated[str | None, typer.Option("--target", help="The column to predict, by name or number; the last.")]
