@@ -148,6 +148,8 @@ class GanDigits(Experiment):
         size=(12.0, 3.8),
     )
     def scores(self, axes, data):
+        from matplotlib.ticker import LogLocator, StrMethodFormatter
+
         floors = {"distance": data.floor_distance, "under": data.floor_under}
         words = {"distance": "feature distance", "under": "W1 under the group", "memory": "memorisation ratio"}
         for axis, (name, label) in zip(axes, words.items(), strict=True):
@@ -160,27 +162,25 @@ class GanDigits(Experiment):
             if name in floors:
                 axis.axhline(float(floors[name].mean()), color=MUTED, linestyle="--", linewidth=0.8)
             axis.set(xscale="log", xlabel="share of the images", ylabel=label)
-            axis.set_yscale("log" if name == "distance" else "linear")
             axis.set_xticks(self.shares, [f"{share:g}" for share in self.shares])
             axis.set_xlim(min(self.shares) / 1.6, max(self.shares) * 1.6)
             axis.minorticks_off()
+            if name == "distance":
+                axis.set_yscale("log")
+                axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                axis.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes[0].legend(fontsize=7)
 
     @panel(
         "What every row makes",
-        "Twenty images of each row, the first start, from the smallest share of the images, two of each class, the "
-        "first class on the left.",
-        size=(11.0, 6.0),
+        "Twenty images of each row, two of each class: the first start, trained on the smallest share of the images.",
+        columns="rows",
+        size=(11.0, 3.4),
     )
-    def sheet(self, axis, data):
-        found = data.sheet.sel(share=min(self.shares)).isel(run=0, step=-1)
-        lines = [contact_sheet(found.sel(row=row).values, columns=20) for row in self.rows]
-        gap = np.ones((2, lines[0].shape[1]))
-        axis.imshow(np.concatenate([part for line in lines for part in (line, gap)]), cmap="gray", vmin=0, vmax=1)
-        height = self.pixels + 2
-        axis.set_yticks([height * i + self.pixels / 2 for i in range(len(lines))], self.rows)
-        axis.set_xticks([])
-        axis.grid(False)
+    def sheet(self, axis, data, row):
+        found = data.sheet.sel(share=min(self.shares), row=row).isel(run=0, step=-1)
+        axis.imshow(contact_sheet(found.values, columns=5), cmap="gray", vmin=0, vmax=1)
+        axis.set_axis_off()
 
 
 def _as_many(images, classes, count):
