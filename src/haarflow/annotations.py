@@ -52,7 +52,12 @@ def inside_a_sentence(owner: str) -> str:
 
 def a(name: str) -> str:
     """A name with its article, at the beginning of a sentence."""
-    return f"{'An' if name[0] in 'AEIO' else 'A'} {name}"
+    return f"{'An' if name[0] in 'AEIOaeio' else 'A'} {name}"
+
+
+def kind_of(thing: Any) -> str:
+    """The class of a thing with its article, as it stands inside a sentence: an object, a Cloud."""
+    return inside_a_sentence(a(type(thing).__name__))
 
 
 def what_to_write(hint: Any) -> str:

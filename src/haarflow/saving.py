@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from haarflow.annotations import kind_of
 from haarflow.errors import Refusal
 from haarflow.files import place_of, write_whole
 from haarflow.identity import Function
@@ -122,7 +123,7 @@ def _packed(thing: Any, arrays: dict[str, np.ndarray]) -> Any:
     if type(thing).__module__.startswith("haarflow.") and hasattr(thing, "__identity__"):  # such as a frozen array
         return {"class": f"{type(thing).__module__}:{type(thing).__qualname__}", "of": _packed(_of(thing), arrays)}
     raise Refusal(
-        f"What is saved is written as classes, numbers and arrays; got a {type(thing).__qualname__}, which has no name "
+        f"What is saved is written as classes, numbers and arrays; got {kind_of(thing)}, which has no name "
         "to be found by. Write the class at the top of a module, or save the cloud alone, `cloud.save(path)`."
     )
 

@@ -16,6 +16,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
+from haarflow.annotations import kind_of
 from haarflow.errors import Refusal
 
 
@@ -121,7 +122,7 @@ def numbers(owner: str, value: Any, *, numpy: bool = False, finite: bool = True)
     if not _is_real(found.dtype):
         raise Refusal(f"{owner} is an array of real numbers; got {said(value)}. Write the numbers as floats.")
     if finite and not isinstance(found, Tracer) and getattr(found, "is_fully_addressable", True):
-        _refuse_infinite(owner, np.asarray(found))
+        _refuse_infinite(owner, np.asarray(found), value)
     if numpy:
         return np.asarray(found, np.float64)
     found = found if isinstance(found, jax.Array) or not finite else _within_precision(owner, found)
@@ -163,14 +164,28 @@ def _as_numpy(owner: str, value: Any) -> np.ndarray:
         with contextlib.suppress(TypeError, ValueError, OverflowError):
             found = found.astype(float)
     if value is None or not _is_real(found.dtype):
-        raise Refusal(f"{owner} is an array of real numbers; got {said(value)}. Write the numbers as floats.")
+        got = stranger(value) or said(value)
+        raise Refusal(f"{owner} is an array of real numbers; got {got}. Write the numbers as floats.")
     return found
 
 
-def _refuse_infinite(owner: str, found: np.ndarray) -> None:
+def stranger(table: Any) -> str | None:
+    """The first entry that is no number of a table whose columns have names, and where it stands; None if all are."""
+    for name in getattr(table, "columns", ()):
+        for row, one in enumerate(np.asarray(table[name], object).ravel()):
+            try:
+                float(one)
+            except (TypeError, ValueError):
+                return f"{said(one)} in row {row} of the column {str(name)!r}"
+    return None
+
+
+def _refuse_infinite(owner: str, found: np.ndarray, given: Any) -> None:
     if found.dtype.kind not in "iub" and not np.isfinite(found).all():
         where = [int(i) for i in np.argwhere(~np.isfinite(found))[0]]
         place = f" at {where if len(where) != 1 else where[0]}" if where else ""
+        if len(where) == 2 and hasattr(given, "columns"):
+            place = f" in row {where[0]} of the column {str(list(given.columns)[where[1]])!r}"
         raise Refusal(
             f"{owner} holds finite numbers; got {float(found[tuple(where)])}{place}. Drop or mend what is not finite."
         )
@@ -197,9 +212,9 @@ def said(value: Any) -> str:
     if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
         return _short(repr(value) if not isinstance(value, np.generic) else str(value))
     if isinstance(value, Sequence | Mapping | set):
-        return f"a {type(value).__name__} of {len(value)}"
+        return f"{kind_of(value)} of {len(value)}"
     name = getattr(value, "__name__", None) if callable(value) and not hasattr(value, "__dataclass_fields__") else None
-    return f"the function {name}" if name else f"a {type(value).__name__}"
+    return f"the function {name}" if name else kind_of(value)
 
 
 def _short(text: str) -> str:

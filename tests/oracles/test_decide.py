@@ -152,7 +152,7 @@ def test_equal_seconds_give_rows_to_what_trains_fast():
         (lambda: hf.decide(X, np.ones(160), TURNS, **FAST), "labels that differ; got the constant 1"),
         (lambda: hf.decide(X, ["a"] * 160, TURNS, estimator="forest"), "two classes or more apart; got one class, 'a'"),
         (lambda: hf.decide(X[:6], RING[:6], TURNS, **FAST), "two rows or more in each fold; got 6 rows and 5 folds"),
-        (lambda: hf.decide(X, RING, TURNS, estimator=object()), "which has `fit` and `predict`; got"),
+        (lambda: hf.decide(X, RING, TURNS, estimator=object()), "which has `fit` and `predict`; got an object"),
         (lambda: hf.decide(X, RING, TURNS, estimator=Ridge), "which has `fit` and `predict`; got"),
         (lambda: hf.decide(X, RING, TURNS, estimator="tree"), "A model is one of forest, linear, kernel, mean-field"),
         (lambda: hf.decide(X, RING, TURNS, estimator="os:nothing"), "module:Class is a class that is made without"),

@@ -8,6 +8,7 @@ import pytest
 
 import haarflow as hf
 from haarflow import cli
+from haarflow.practice.symmetry_search import search_symmetry
 
 
 @pytest.fixture
@@ -120,6 +121,30 @@ def test_decide_answers_from_a_file_and_from_some_of_its_rows(file, capsys):
     assert not found["left_out"]
     (page,) = Path("results", "decide").glob("*/report.html")
     assert "chose its own alpha" in page.read_text()
+
+
+ASKED = {
+    "check": lambda x, y: hf.check_symmetry(x, y, "permute columns u, v", key=0, progress=False),
+    "decide": lambda x, y: hf.decide(x, y, "permute columns u, v", estimator="linear", progress=False),
+    "discover": lambda x, y: search_symmetry(x, y, key=0, progress=False),
+}
+
+
+@pytest.mark.parametrize("command", ASKED)
+@pytest.mark.parametrize(("bad", "sentence"), [("tall", "'tall' in row 2 of"), (None, "column"), (np.nan, "column")])
+def test_the_bad_column_of_a_data_frame_is_named(command, bad, sentence):
+    from pandas import DataFrame
+
+    draw = np.random.default_rng(0)
+    table = DataFrame(draw.normal(size=(80, 3)), columns=["size", "u", "v"]).astype({"size": object})
+    table.loc[2, "size"] = bad
+    with pytest.raises(hf.Refusal) as refused:
+        ASKED[command](table, draw.normal(size=80))
+    said = str(refused.value)
+    assert sentence in said
+    assert "row 2" in said
+    assert "'size'" in said
+    assert "\n" not in said
 
 
 def test_records_are_a_table_and_arrays(tmp_path, capsys, monkeypatch):

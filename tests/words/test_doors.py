@@ -119,6 +119,8 @@ def test_what_was_got_is_said_in_a_few_words():
     assert said(np.ones((2, 3))) == "an array of shape (2, 3) and type float64"
     assert said(Thing) == "the class Thing itself"
     assert said(Thing(1)) == "a Thing"
+    assert said(object()) == "an object"
+    assert said((1, 2)) == "a tuple of 2"
     assert said(abs) == "the function abs"
     assert len(said("x" * 1000)) < 70
 

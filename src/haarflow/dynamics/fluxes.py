@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from haarflow.annotations import kind_of
 from haarflow.dynamics.cells import CellEnergy, over_temperature
 from haarflow.errors import Refusal
 
@@ -59,7 +60,7 @@ class _Step(NamedTuple):
         if gap < 1e-9:
             return moved
         raise Refusal(
-            f"A step of an internal energy ends when its temperatures stay; got a {type(self.internal.energy).__name__}"
+            f"A step of an internal energy ends when its temperatures stay; got {kind_of(self.internal.energy)}"
             f" whose moved {gap:.1e} of the mass after {passes} passes at dt={self.dt:g}. Write a smaller dt."
         )
 

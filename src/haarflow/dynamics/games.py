@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from haarflow.annotations import a
+from haarflow.annotations import a, kind_of
 from haarflow.doors import NonNegativeLeaf, door
 from haarflow.dynamics.fields import Field, Tangent
 from haarflow.dynamics.players import listed
@@ -96,7 +96,7 @@ def _velocity(slope: Cloud, cloud: Cloud) -> Float[Array, "n p"]:
 
 
 def _name(payoff: Payoff) -> str:
-    return repr(payoff.value) if isinstance(payoff, FunctionPayoff) else f"a {type(payoff).__name__}"
+    return repr(payoff.value) if isinstance(payoff, FunctionPayoff) else kind_of(payoff)
 
 
 def refuse_unless_players(owner: Any, clouds: Any, names: Sequence[str] = ()) -> None:

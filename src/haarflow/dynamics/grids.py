@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from haarflow.annotations import kind_of
 from haarflow.dynamics.cells import CellEnergy
 from haarflow.dynamics.internal_energies import Entropy, InternalEnergy, refuse_unless_convex
 from haarflow.errors import Refusal
@@ -140,10 +141,10 @@ class Grid:
             energy = given_energy(owner, temperature, internal)
         if energy.reference is None:
             return CellEnergy(energy, np.full(len(self.centres), self.volume))
-        masses = self.weights(f"The reference of a {type(energy).__name__}", energy.reference)
+        masses = self.weights(f"The reference of {kind_of(energy)}", energy.reference)
         if not (masses > 0).all():
             raise Refusal(
-                f"The reference of a {type(energy).__name__} has mass in all cells; got {np.sum(masses == 0)} without. "
+                f"The reference of {kind_of(energy)} has mass in all cells; got {np.sum(masses == 0)} without. "
                 "Write grid.law(masses + 1e-9), for example."
             )
         return CellEnergy(energy, masses)

@@ -19,6 +19,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 from scipy.special import logsumexp
 
+from haarflow.annotations import kind_of
 from haarflow.doors import NonNegativeLeaf, door
 from haarflow.dynamics.doubles import doubled
 from haarflow.errors import Refusal
@@ -47,7 +48,7 @@ class InternalEnergy(eqx.Module):
 
     def __check_init__(self):
         if self.reference is not None:
-            refuse_unless_cloud(f"The reference of a {type(self).__name__}", self.reference)
+            refuse_unless_cloud(f"The reference of {kind_of(self)}", self.reference)
 
     @abstractmethod
     def density(self, ratio: Any) -> Any:
@@ -153,7 +154,7 @@ def refuse_unless_convex(energy: InternalEnergy) -> None:
     rule, instead = f"The f of a {name} takes densities (n,) to as many numbers", "Write lambda r: r**2, for example."
     found = shapes_of(rule, instead, energy.density, jax.ShapeDtypeStruct((3,), float))
     if getattr(found, "shape", None) != (3,) or not jnp.issubdtype(found.dtype, jnp.floating):
-        got = f"an array {found.shape} of {found.dtype}" if hasattr(found, "shape") else f"a {type(found).__name__}"
+        got = f"an array {found.shape} of {found.dtype}" if hasattr(found, "shape") else kind_of(found)
         raise Refusal(f"{rule}; got {got}. {instead}")
     if any(isinstance(part, Tracer) for part in jax.tree.leaves(energy)):
         return

@@ -17,6 +17,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from haarflow.annotations import kind_of
 from haarflow.doors import Above, Count, Least, NonNegative, Positive, door
 from haarflow.dynamics.cells import CellEnergy
 from haarflow.dynamics.doubles import doubled
@@ -77,7 +78,7 @@ def _of_volume(owner: str, temperature: Any, internal: InternalEnergy | None) ->
     energy = given_energy(owner, temperature, internal)
     if energy.reference is not None:
         raise Refusal(
-            f"{owner} takes internal energies of volume; got a {type(energy).__name__} with a law for its reference. "
+            f"{owner} takes internal energies of volume; got {kind_of(energy)} with a law for its reference. "
             "Write fokker_planck on a Grid, or a Penalty for what the reference attracts to."
         )
     return energy
@@ -234,9 +235,7 @@ def mirror_step(
 def _cellwise_step(functional, cloud, tau, temperature, internal, grid) -> Cloud:
     """A mirror step with an internal energy U, in float64: `U + KL(· | last) / tau` is another, and a potential."""
     if grid is None:
-        raise Refusal(
-            f"A mirror step with a {type(internal).__name__} is one of laws on a Grid; got none. Write grid=grid."
-        )
+        raise Refusal(f"A mirror step with {kind_of(internal)} is one of laws on a Grid; got none. Write grid=grid.")
     last, cells = grid.weights("A mirror step", cloud), grid.internal("mirror_step", temperature, internal)
     held = last > 0
     mixed = CellEnergy(HeldEnergy(internal, tau), cells.masses[held])

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from haarflow.algebra.reps import Rep
+from haarflow.annotations import kind_of
 from haarflow.doors import door
 from haarflow.dynamics.fields import Descend, Field
 from haarflow.errors import Refusal
@@ -47,7 +48,7 @@ def reduce_by_orbits(field: Field, cloud: Cloud, on_x: Rep, on_y: Rep) -> Reduce
     """
     if not isinstance(field, Descend):
         raise Refusal(
-            f"reduce_by_orbits knows the descent of a functional; got a {type(field).__name__}. "
+            f"reduce_by_orbits knows the descent of a functional; got {kind_of(field)}. "
             "Write reduce_by_orbits(Descend(risk), ...)."
         )
     refuse_unless_cloud("reduce_by_orbits", cloud)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from haarflow.annotations import kind_of
 from haarflow.dynamics.players import by_name, expecting
 from haarflow.dynamics.shards import whole
 from haarflow.errors import Refusal
@@ -228,8 +229,7 @@ def _numeric(name: str, value: Any) -> np.ndarray:
         found = np.asarray(None)
     if found.dtype.kind not in "biufc":
         raise Refusal(
-            f"A probe returns a number or an array; got a {type(value).__name__} from {name}. "
-            "Write one probe for each number."
+            f"A probe returns a number or an array; got {kind_of(value)} from {name}. Write one probe for each number."
         )
     return found
 

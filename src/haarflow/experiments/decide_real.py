@@ -70,13 +70,13 @@ class DecideReal(Experiment):
     rows: Count = 600  # rows of a data set, where it has as many
     few: Count = 60  # and where they are few
     runs: Count = 5  # data sets drawn for each case
-    repeats: Count = 1  # of five folds
+    repeats: Count = 4  # of five folds; with one, an interval has four degrees of freedom
     noise: NonNegative = 0.5  # of the label of flipped digits, over its own deviation
     mnist: str = ""  # a folder with MNIST's idx files; without one, MNIST is left out
 
     @classmethod
     def full(cls):
-        return cls(runs=20, repeats=4)
+        return cls(runs=20)
 
     def design(self):
         yield (

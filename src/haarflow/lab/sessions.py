@@ -12,6 +12,7 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from haarflow.annotations import kind_of
 from haarflow.errors import Refusal
 from haarflow.lab.crew import Crew, Worker
 from haarflow.lab.state import LabState, acting, cost_of, validated
@@ -186,7 +187,7 @@ def _parsed(text: str | None) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise Refusal(f"{rule}; got something else.") from None
     if not isinstance(found, dict):
-        raise Refusal(f"{rule}; got a {type(found).__name__}.")
+        raise Refusal(f"{rule}; got {kind_of(found)}.")
     return found
 
 

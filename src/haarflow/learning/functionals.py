@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from haarflow.algebra.reps import Rep
+from haarflow.annotations import kind_of
 from haarflow.doors import door
 from haarflow.errors import Refusal
 from haarflow.identity import by_value
@@ -69,7 +70,7 @@ class Functional(eqx.Module):
         """This functional as a function of the weights on given atoms, where it is a convex quadratic one."""
         raise Refusal(
             "An optimum is that of functionals which are quadratic in the weights and say so by `quadratic_form`; got "
-            f"a {type(self).__name__}, which does not. Write Risk(unit, sample, 'half-square'), plus penalties."
+            f"{kind_of(self)}, which does not. Write Risk(unit, sample, 'half-square'), plus penalties."
         )
 
     def action(self, on_x: Rep, on_y: Rep) -> Rep | None:
@@ -86,7 +87,7 @@ class Functional(eqx.Module):
 
     def _not_by_orbits(self, method: str) -> Refusal:
         return Refusal(
-            f"Orbits are folded in functionals that say how, such as a Risk or a Penalty; got a {type(self).__name__} "
+            f"Orbits are folded in functionals that say how, such as a Risk or a Penalty; got {kind_of(self)} "
             f"without a method `{method}`. Flow the whole cloud with it, or write that method."
         )
 
@@ -208,7 +209,7 @@ class Penalty(Functional):
         parameter = jax.ShapeDtypeStruct((cloud.p,), cloud.atoms.dtype)
         found = shapes_of(rule, "Write it for parameters of that size.", self.r, parameter)
         if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.floating):
-            got = f"{found.shape} of {found.dtype}" if hasattr(found, "shape") else f"a {type(found).__name__}"
+            got = f"{found.shape} of {found.dtype}" if hasattr(found, "shape") else kind_of(found)
             raise Refusal(f"{rule}; got {got}. Write jnp.sum(...) of what it returns, for example.")
 
     def quadratic_form(self, atoms):

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from haarflow.annotations import kind_of
 from haarflow.doors import Advised, PositiveLeaf, door
 from haarflow.errors import Refusal, one_of
 from haarflow.identity import by_value
@@ -64,7 +65,7 @@ class Loss(eqx.Module):
         row, instead = jax.ShapeDtypeStruct(ys.shape[1:], jnp.zeros(()).dtype), "Write jnp.sum(...) of what it returns."
         found = shapes_of(rule, instead, self.__call__, row, row)
         if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.floating):
-            got = f"{found.shape} of {found.dtype}" if hasattr(found, "shape") else f"a {type(found).__name__}"
+            got = f"{found.shape} of {found.dtype}" if hasattr(found, "shape") else kind_of(found)
             raise Refusal(f"{rule}; got {got}. {instead}")
         return ys
 

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from haarflow import saving
 from haarflow.algebra.groups import Cyclic, Signs
 from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
-from haarflow.annotations import a
+from haarflow.annotations import a, kind_of
 from haarflow.doors import Place, admit, door
 from haarflow.errors import Refusal
 from haarflow.fast import blocks
@@ -121,7 +121,7 @@ def refuse_unless_outputs(network: Callable, cloud: Cloud, xs: Float[Array, "b d
     found = shapes_of(rule, "Write a function of such a cloud and inputs.", network, cloud, xs)
     shape = getattr(found, "shape", None)
     if shape is None or len(shape) != 2 or shape[0] != xs.shape[0] or not jnp.issubdtype(found.dtype, jnp.floating):
-        got = f"{shape} of {found.dtype}" if shape is not None else f"a {type(found).__name__}"
+        got = f"{shape} of {found.dtype}" if shape is not None else kind_of(found)
         raise Refusal(f"{rule}; got {got} for inputs {xs.shape}. Write a row of c numbers for each input.")
 
 

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from haarflow.algebra.groups import Cyclic, Dihedral, Signs, Symmetric
 from haarflow.algebra.lie_groups import Orthogonal, SpecialOrthogonal
 from haarflow.algebra.reps import Rep, natural_rep, trivial_rep
+from haarflow.annotations import kind_of
 from haarflow.doors import Count, PositiveLeaf, door
 from haarflow.errors import Refusal
 from haarflow.fast import tuning
@@ -337,7 +338,7 @@ class Custom(Unit):
         found = shapes_of(rule, "Write dim, inputs and outputs as the function has them.", self.function, theta, x)
         shape = getattr(found, "shape", None)
         if shape != (self.outputs,) or not jnp.issubdtype(found.dtype, jnp.floating):
-            got = f"{shape} of {found.dtype}" if shape is not None else f"a {type(found).__name__}"
+            got = f"{shape} of {found.dtype}" if shape is not None else kind_of(found)
             raise Refusal(f"{rule} in floating point; got {got}. Write value[None] for one output, outputs=c for c.")
 
     def __call__(self, theta, x):

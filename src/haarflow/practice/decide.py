@@ -18,7 +18,7 @@ from haarflow.practice.candidates import PLAIN, candidates
 from haarflow.practice.decision import Decision
 from haarflow.practice.penalties import penalty_of, within
 from haarflow.practice.trial_fits import FACTS, Task, measured
-from haarflow.values import said
+from haarflow.values import said, stranger
 
 FRACTIONS = (0.125, 0.25, 0.5)  # of the training rows, on the learning curve
 CLASSES = 20  # whole numbers of at most so many values are classes, where nothing is said
@@ -141,15 +141,17 @@ def _numbers(x: Any) -> np.ndarray:
         rows = np.asarray(x, float)
     except (TypeError, ValueError) as error:
         raise Refusal(
-            f"decide takes a table of numbers, a row for each example; got words or uneven rows ({error}). "
+            "decide takes a table of numbers, a row for each example; got "
+            f"{stranger(x) or f'words or uneven rows ({error})'}. "
             "Write numbers in the place of words, for example a column for each."
         ) from None
     if rows.ndim != 2 or 0 in rows.shape:
         raise Refusal(f"decide takes a table (n, d); got the shape {rows.shape}. Write a row for each example.")
     if not np.isfinite(rows).all():
         row, column = np.argwhere(~np.isfinite(rows))[0]
+        named = repr(str(list(x.columns)[column])) if hasattr(x, "columns") else column
         raise Refusal(
-            f"decide takes finite numbers; got a NaN or infinity in row {row}, column {column}. Remove or fill it."
+            f"decide takes finite numbers; got a NaN or infinity in row {row}, column {named}. Remove or fill it."
         )
     return rows
 

@@ -13,6 +13,7 @@ import equinox as eqx
 import numpy as np
 
 from haarflow import saving
+from haarflow.annotations import kind_of
 from haarflow.errors import Refusal
 
 OWN = ("haarflow.", "sklearn.")
@@ -34,7 +35,7 @@ def read_estimator(path: str | Path, kind: type) -> Any:
     found = _unpacked(saving.read(path, SavedEstimator).content)
     if type(found) is not kind:
         raise Refusal(
-            f"{kind.__name__}.load reads what {kind.__name__}.save wrote; got a {type(found).__name__} in "
+            f"{kind.__name__}.load reads what {kind.__name__}.save wrote; got {kind_of(found)} in "
             f"{Path(path).name}. Write {type(found).__name__}.load(path)."
         )
     return found
@@ -66,7 +67,7 @@ def _packed(thing: Any) -> list:
         saving._packed(thing, {})
     except Refusal:
         raise Refusal(
-            f"An estimator is saved as numbers, arrays, words and estimators; got a {type(thing).__qualname__} in it, "
+            f"An estimator is saved as numbers, arrays, words and estimators; got {kind_of(thing)} in it, "
             "which a file cannot hold without pickle. Save an estimator without it, or write random_state=0, say."
         ) from None
     return ["is", thing]

@@ -12,6 +12,7 @@ from haarflow.algebra.acting import Action
 from haarflow.errors import Refusal
 from haarflow.practice.acting_on import Acting
 from haarflow.practice.estimator_kit import Estimator, choice, indicators, real, seed_of, sklearns, table
+from haarflow.practice.held_tables import held
 from haarflow.practice.kernel_regression import fit_kernel_ridge
 
 KERNELS = ("gaussian", "relu")
@@ -58,8 +59,10 @@ class InvariantKernel(Estimator):
         from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
         if self.method == "auto" and len(X) <= FEW:
+            penalised = np.array(self._kernel(X, X))
+            penalised.ravel()[:: len(X) + 1] += ridge
             try:
-                return cho_solve(cho_factor(self._kernel(X, X) + ridge * np.eye(len(X))), targets)
+                return cho_solve(cho_factor(penalised, overwrite_a=True), targets)
             except LinAlgError:
                 raise Refusal(
                     f"{self._owner} needs a table K + ridge I that can be inverted; got one of {len(X)} rows that "
@@ -73,9 +76,13 @@ class InvariantKernel(Estimator):
         action = self.acting_.on_inputs(self.elements_)
         images = np.asarray(action.everywhere(others))
         whole = self.acting_.order == len(action)
-        ways = [xs] if whole else list(np.asarray(action.everywhere(xs)))
-        found = sum(plain_kernel(self.kernel, self.width_, way, image) for way in ways for image in images)
-        return np.asarray(found) / (len(ways) * len(images))
+        ways = xs[None] if whole else np.asarray(action.everywhere(xs))
+
+        def made() -> np.ndarray:
+            found = sum(plain_kernel(self.kernel, self.width_, way, image) for way in ways for image in images)
+            return np.asarray(found) / (len(ways) * len(images))
+
+        return held(made, self.kernel, self.width_, ways, images)
 
     def _values(self, X) -> Float[np.ndarray, "b c"]:
         check_is_fitted(self)
@@ -104,9 +111,12 @@ def median_distance(acting: Acting, elements: Action, X: Rows, seed: int) -> flo
 
     some = X if len(X) <= SOME else X[np.random.default_rng(seed).choice(len(X), SOME, replace=False)]
     images = np.asarray(acting.on_inputs(elements).everywhere(some))[: max(1, 2**21 // max(1, len(some) ** 2))]
-    gaps = np.concatenate([euclidean_distances(some, image)[np.triu_indices(len(some), 1)] for image in images])
-    found = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
-    return found
+
+    def made() -> np.ndarray:
+        gaps = np.concatenate([euclidean_distances(some, image)[np.triu_indices(len(some), 1)] for image in images])
+        return np.median(gaps[gaps > 0]) if (gaps > 0).any() else np.ones(())
+
+    return float(held(made, "median distance", some, images))
 
 
 class InvariantKernelRidge(RegressorMixin, InvariantKernel):

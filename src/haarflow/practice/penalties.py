@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Int
 
 from haarflow.errors import Refusal
+from haarflow.practice.held_tables import holding
 from haarflow.values import said
 
 FACTORS = (1.0, 0.1, 10.0, 0.01, 100.0)
@@ -90,19 +91,24 @@ def chosen_penalty(
 
     `loss_of(estimator, train, test)` fits a copy. A value that is refused is not taken; if all are, the given one is.
     """
-    from sklearn.base import clone
-
     given = float(estimator.get_params(deep=True)[name])
     inner = _inner_folds(y, train[:MOST], seed)
-    losses = []
-    for factor in FACTORS if inner else ():
-        one: Any = clone(estimator)
-        one.set_params(**{name: given * factor})
-        try:
-            losses.append(float(np.mean([loss_of(one, fit, held) for fit, held in inner])))
-        except Refusal:
-            losses.append(np.inf)
-    return given * FACTORS[int(np.argmin(losses))] if losses else given
+    losses = np.zeros(len(FACTORS))
+    for fit, left in inner:
+        with holding():  # a kernel's table is the same for all ridges
+            losses += [_loss_at(estimator, {name: given * factor}, fit, left, loss_of) for factor in FACTORS]
+    return given * FACTORS[int(np.argmin(losses))]
+
+
+def _loss_at(estimator: Any, setting: dict[str, float], fit: np.ndarray, left: np.ndarray, loss_of: Callable) -> float:
+    from sklearn.base import clone
+
+    one: Any = clone(estimator)
+    one.set_params(**setting)
+    try:
+        return float(loss_of(one, fit, left))
+    except Refusal:
+        return np.inf
 
 
 def _inner_folds(y: np.ndarray, rows: Int[np.ndarray, " a"], seed: int) -> list[tuple[np.ndarray, np.ndarray]]:

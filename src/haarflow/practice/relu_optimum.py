@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from haarflow.annotations import kind_of
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import Cloud, uniform
 from haarflow.models.neurons import Neuron
@@ -126,7 +127,7 @@ class ReluOptimum:
     def draw(self, axis: Any) -> Any:
         """Draw data, function and knots of a problem on the line into an axis of matplotlib; returns the axis."""
         if self.xs.shape[1] != 1 or not hasattr(axis, "plot"):
-            got = f"inputs in R^{self.xs.shape[1]}" if self.xs.shape[1] != 1 else f"a {type(axis).__name__}"
+            got = f"inputs in R^{self.xs.shape[1]}" if self.xs.shape[1] != 1 else kind_of(axis)
             raise Refusal(
                 f"draw shows a function on the line in an axis of matplotlib; got {got}. Write predict(xs) and draw a "
                 "slice of it."

@@ -110,22 +110,29 @@ def ridge(found: Moments) -> Ridge:
     return Ridge(np.maximum(scales, 0), vectors, vectors.T @ found.cross)
 
 
-def cross_fitted(design: Design, y: Design, folds: Int[np.ndarray, " n"], *, seen: bool = False) -> Design:
+def cross_fitted(
+    design: Design,
+    y: Design,
+    folds: Int[np.ndarray, " n"],
+    *,
+    ridges: Float[np.ndarray, " r"] = RIDGES,
+    seen: bool = False,
+) -> Design:
     """What fits that left out a row's fold predict for the row, in the shape of the targets.
 
-    The ridge parameter of a fold is the one that does best on the other folds, each left out in its turn. With `seen`,
-    the fault: the fits saw all rows.
+    The ridge parameter of a fold is the one of `ridges` that does best on the other folds, each left out in its turn.
+    With `seen`, the fault: the fits saw all rows.
     """
     parts = [moments(design[folds == fold], y[folds == fold]) for fold in range(int(folds.max()) + 1)]
     total = reduce(Moments.plus, parts)
     fits = [ridge(total if seen else total.plus(part, -1)) for part in parts]
     losses = np.array(
-        [[_loss(part, fit.weights(share)) for share in RIDGES] for part, fit in zip(parts, fits, strict=True)]
+        [[_loss(part, fit.weights(share)) for share in ridges] for part, fit in zip(parts, fits, strict=True)]
     )
     found = np.empty_like(y)
     for fold, fit in enumerate(fits):
         others = np.delete(losses, fold, axis=0).sum(axis=0)
-        found[folds == fold] = design[folds == fold] @ fit.weights(RIDGES[int(np.argmin(others))])
+        found[folds == fold] = design[folds == fold] @ fit.weights(ridges[int(np.argmin(others))])
     return found
 
 

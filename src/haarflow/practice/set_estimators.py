@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from haarflow.annotations import kind_of
 from haarflow.errors import Refusal
 from haarflow.measures.clouds import uniform
 from haarflow.models.set_networks import SetNeuron, draw_neurons, pack_sets
@@ -71,7 +72,7 @@ class SetNetwork(Flowing):
         if d % width:
             mass = " and a mass" if self.masses else ""
             raise Refusal(
-                f"The rows of a {type(self).__name__} are points of {self._columns} columns{mass} behind each other; "
+                f"The rows of {kind_of(self)} are points of {self._columns} columns{mass} behind each other; "
                 f"got {d} columns, which {width} does not divide. Write columns=q with q numbers for each point."
             )
         return SetNeuron(d // width, self._columns, self.hidden, c, self.activation)
