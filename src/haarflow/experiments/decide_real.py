@@ -18,12 +18,12 @@ from haarflow.runs.experiment import (
     Experiment,
     NonNegative,
     at_least,
-    at_most,
     named,
     over,
     panel,
     stream,
     tell,
+    within,
 )
 from haarflow.runs.style import colour
 
@@ -179,7 +179,7 @@ class DecideReal(Experiment):
         for case, rate in self._rates(data).items():
             yield at_least(f"{case}: share of runs that answer {TRUTHS[case]}", rate, NEEDED)
 
-        yield at_most("share of all runs that recommend what is wrong", self._wrong(data), WRONG)
+        yield within("share of all runs that recommend what is wrong, at most {high}", self._wrong(data), 0.0, WRONG)
 
     def _wrong(self, data):
         """The share of the runs that use a symmetry of labels that have none, or say plain to those that have it."""
