@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from haarflow.annotations import kind_of
 from haarflow.doors import Above, Below, Count, Least, Natural, NonNegative, door
 from haarflow.dynamics.progress import watching
 from haarflow.errors import Refusal
@@ -181,7 +182,9 @@ def _real_labels(y: np.ndarray) -> np.ndarray:
             f"decide takes finite labels; got a NaN or infinity in row {np.argwhere(~np.isfinite(found))[0][0]}. "
             "Remove that row."
         )
-    if not np.isfinite(np.mean((found - found.mean(axis=0)) ** 2)):
+    with np.errstate(over="ignore"):
+        spread = np.mean((found - found.mean(axis=0)) ** 2)
+    if not np.isfinite(spread):
         raise Refusal(
             f"decide takes labels whose variance is a number; got some of size {np.abs(found).max():.2g}. Write them "
             "in another unit."
@@ -262,7 +265,7 @@ def _one(task: Task, known, chosen, splits, budget, store, name: str, fraction: 
         raise
     except (ValueError, TypeError) as error:
         raise Refusal(
-            f"decide fits the model to {len(train)} of the rows; got a {type(error).__name__} from it: "
+            f"decide fits the model to {len(train)} of the rows; got {kind_of(error)} from it: "
             f"{str(error).strip().splitlines()[0].rstrip('.:')}. Write a model that takes such rows and labels."
         ) from error
 
