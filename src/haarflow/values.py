@@ -170,14 +170,36 @@ def _as_numpy(owner: str, value: Any) -> np.ndarray:
 
 
 def stranger(table: Any) -> str | None:
-    """The first entry that is no number of a table whose columns have names, and where it stands; None if all are."""
+    """The first entry of a data frame, or of an array of objects, that is no number, and where; None if all are."""
+    if isinstance(table, np.ndarray) and table.dtype == object:
+        for place, one in np.ndenumerate(table):
+            if not _reads_as_number(one):
+                return f"{_entry(one)} at {list(place)}"
     for name in getattr(table, "columns", ()):
         for row, one in enumerate(np.asarray(table[name], object).ravel()):
-            try:
-                float(one)
-            except (TypeError, ValueError):
-                return f"{said(one)} in row {row} of the column {str(name)!r}"
+            if not _reads_as_number(one):
+                return f"{_entry(one)} in row {row} of the column {str(name)!r}"
     return None
+
+
+def _reads_as_number(one: Any) -> bool:
+    try:
+        float(one)
+    except (TypeError, ValueError):
+        return one is None
+    return True
+
+
+def _entry(one: Any) -> str:
+    return "no value" if absent(one) else said(one)
+
+
+def absent(value: Any) -> bool:
+    """Whether an entry of a table is none: None, NaN, or the one that pandas writes for a missing value."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):
+        return True
 
 
 def _refuse_infinite(owner: str, found: np.ndarray, given: Any) -> None:

@@ -1,5 +1,7 @@
 """Every candidate of decide chooses its own penalty: fairly, on the training rows alone, on the same inner folds."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
@@ -9,6 +11,9 @@ from sklearn.preprocessing import StandardScaler
 
 import haarflow as hf
 from haarflow.estimators import InvariantKernelRidge, MeanFieldRegressor, Symmetrised
+from haarflow.practice import kernel_estimators, penalties
+from haarflow.practice.held_tables import held, holding
+from haarflow.practice.kernel_estimators import plain_kernel
 from haarflow.practice.penalties import FACTORS, INNER, MOST, chosen_penalty, penalty_of, within
 
 TURNS = hf.natural_rep(hf.PlanarRotations(4))
@@ -59,6 +64,45 @@ def test_the_least_inner_loss_wins_and_the_nearest_of_equals():
     many = DRAW.permutation(2 * MOST)
     chosen_penalty(Ridge(), "alpha", np.arange(2.0 * MOST), many, 0, loss_of)
     assert {row for _, *parts in asked for part in parts for row in part} == set(many[:MOST])
+
+
+@pytest.mark.parametrize("group", [None, TURNS], ids=["plain", "built in"])
+def test_a_kernels_table_is_computed_once_for_all_ridges(monkeypatch, group):
+    made, losses = [], []
+
+    def counting(*args):
+        made.append(1)
+        return plain_kernel(*args)
+
+    def loss_of(estimator, train, test):
+        found = estimator.fit(X[train], RING[train]).predict(X[test])
+        losses.append(float(np.mean((found - RING[test]) ** 2)))
+        return losses[-1]
+
+    monkeypatch.setattr(kernel_estimators, "plain_kernel", counting)
+    model = InvariantKernelRidge(group)
+    chosen_penalty(model, "ridge", RING, np.arange(120), 0, loss_of)
+    tables = 2 * INNER * (1 if group is None else 4)  # of the rows, and of the rows with those that are left out
+    assert len(made) == tables
+    monkeypatch.setattr(penalties, "holding", nullcontext)
+    before, losses[:] = list(losses), []
+    chosen_penalty(model, "ridge", RING, np.arange(120), 0, loss_of)
+    assert len(made) == tables * (1 + len(FACTORS))
+    assert losses == before, "to the bit"
+
+
+def test_what_is_held_is_known_by_what_it_depends_on_and_stays_as_it_is():
+    rows = np.arange(6.0).reshape(2, 3)
+    with holding():
+        first = held(lambda: rows.sum(axis=0), "sum", rows)
+        assert held(lambda: rows.sum(axis=1), "sum", rows) is first
+        assert held(lambda: rows.sum(axis=1), "sum", rows.T).shape == (2,), "the same bytes in another shape"
+        assert held(lambda: -rows, "sum", rows + 1)[0, 1] == -1
+        with pytest.raises(ValueError, match="read-only"):
+            first += 1
+        large = [held(lambda: np.zeros(2**24), i) for i in range(3)]
+        assert held(lambda: np.ones(2**24), 2) is not large[2], "beyond the limit nothing more is held"
+    assert held(lambda: np.ones(1), "sum", rows)[0] == 1, "and nothing after it"
 
 
 def test_a_value_that_is_refused_is_not_taken():

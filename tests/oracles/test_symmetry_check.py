@@ -167,6 +167,15 @@ def test_a_search_confirms_what_is_there_and_nothing_else():
         few.to_group()
 
 
+def test_the_answer_does_not_depend_on_the_unit():
+    """Seen failing before rows were scaled by a power of two: squares of 1e200 overflow, and anything held."""
+    x, y = plane(200, 0.5)
+    usual = hf.check_symmetry(x, y, "quarter turns of columns 0, 1", key=0)
+    for unit in (2.0**660, 2.0**-660):
+        found = hf.check_symmetry(unit * x, unit * y, "quarter turns of columns 0, 1", key=0)
+        assert (found.cost, found.high, found.function) == (usual.cost, usual.high, usual.function)
+
+
 def test_a_group_that_moves_nothing_holds_whatever_the_data():
     x, y = plane(100, 0.5)
     found = hf.check_symmetry(x, y, "keep columns 0, 1", key=0)

@@ -23,6 +23,7 @@ from haarflow.runs.experiment import (
     panel,
     stream,
     tell,
+    within,
 )
 from haarflow.runs.style import colour
 
@@ -40,6 +41,7 @@ TRUTHS = {
 }
 UNKNOWN = ("diabetes, its own label",)  # shown, without a claim
 NEEDED = 0.8  # share of the runs with the right answer
+WRONG = 0.05  # share of all runs, at most, with an answer that is not true: a symmetry used that is none, or one unused
 
 
 class DecideReal(Experiment):
@@ -176,6 +178,19 @@ class DecideReal(Experiment):
     def claims(self, data):
         for case, rate in self._rates(data).items():
             yield at_least(f"{case}: share of runs that answer {TRUTHS[case]}", rate, NEEDED)
+
+        yield within("share of all runs that recommend what is wrong, at most {high}", self._wrong(data), 0.0, WRONG)
+
+    def _wrong(self, data):
+        """The share of the runs that use a symmetry of labels that have none, or say plain to those that have it."""
+        shares = data.answer.mean("run")
+        wrong = []
+        for case, one in shares.each("case"):
+            if case in TRUTHS:
+                false = TRUTHS[case] == "plain"
+                used = one.sel(answer="augment") + one.sel(answer="average or build in")
+                wrong.append(float(used if false else one.sel(answer="plain")))
+        return float(np.mean(wrong))
 
     def numbers(self, data):
         return {

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from haarflow.annotations import kind_of
 from haarflow.doors import Above, Below, Count, Least, Natural, NonNegative, door
 from haarflow.dynamics.progress import watching
 from haarflow.errors import Refusal
@@ -18,7 +19,7 @@ from haarflow.practice.candidates import PLAIN, candidates
 from haarflow.practice.decision import Decision
 from haarflow.practice.penalties import penalty_of, within
 from haarflow.practice.trial_fits import FACTS, Task, measured
-from haarflow.values import said, stranger
+from haarflow.values import absent, numbers, said
 
 FRACTIONS = (0.125, 0.25, 0.5)  # of the training rows, on the learning curve
 CLASSES = 20  # whole numbers of at most so many values are classes, where nothing is said
@@ -120,15 +121,10 @@ def decide(
 def _task(x, y, group, labels, estimator, seed, folds) -> Task:
     """The rows as numbers, labels as classes or numbers, and the group on both; or a sentence."""
     names = [str(name) for name in x.columns] if hasattr(x, "columns") else None
-    rows = _numbers(x)
-    given = np.asarray(y)
-    if given.ndim == 2 and given.shape[1] == 1:
-        given = given[:, 0]
-    if given.ndim not in (1, 2) or len(given) != len(rows):
-        raise Refusal(
-            f"decide takes a label for each row; got {len(rows)} rows and labels of shape {given.shape}. Give both the "
-            "same number of rows."
-        )
+    rows = numbers("decide's x", x, numpy=True)
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise Refusal(f"decide takes a table (n, d); got the shape {rows.shape}. Write a row for each example.")
+    given = _labels(y, len(rows))
     classes = np.unique(given) if _classifies(given, labels, estimator) else None
     given = given if classes is not None else _real_labels(given)
     _refuse_few(rows, given, classes, folds)
@@ -136,24 +132,32 @@ def _task(x, y, group, labels, estimator, seed, folds) -> Task:
     return Task(rows, given, classes, acting_on("decide", group, rows.shape[1], outputs, columns=names), seed)
 
 
-def _numbers(x: Any) -> np.ndarray:
-    try:
-        rows = np.asarray(x, float)
-    except (TypeError, ValueError) as error:
+def _labels(y: Any, n: int) -> np.ndarray:
+    """The labels as an array of numbers or of words, (n,) or (n, c), none of them missing."""
+    found = np.asarray(y)
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if found.ndim not in (1, 2) or len(found) != n:
         raise Refusal(
-            "decide takes a table of numbers, a row for each example; got "
-            f"{stranger(x) or f'words or uneven rows ({error})'}. "
-            "Write numbers in the place of words, for example a column for each."
-        ) from None
-    if rows.ndim != 2 or 0 in rows.shape:
-        raise Refusal(f"decide takes a table (n, d); got the shape {rows.shape}. Write a row for each example.")
-    if not np.isfinite(rows).all():
-        row, column = np.argwhere(~np.isfinite(rows))[0]
-        named = repr(str(list(x.columns)[column])) if hasattr(x, "columns") else column
-        raise Refusal(
-            f"decide takes finite numbers; got a NaN or infinity in row {row}, column {named}. Remove or fill it."
+            f"decide takes a label for each row; got {n} rows and labels of shape {found.shape}. Give both the "
+            "same number of rows."
         )
-    return rows
+    if found.dtype != object:
+        return found
+    words = np.array([isinstance(one, str) for one in found.ravel()])
+    missing = [i for i, one in enumerate(found.ravel()) if absent(one)]
+    if missing:
+        row = missing[0] // (found.size // n)
+        raise Refusal(f"decide takes a label in every row; got none in row {row}. Remove or fill that row.")
+    if words.all():
+        return found.astype(str)
+    if words.any():
+        row = int(np.argmax(words)) // (found.size // n)
+        raise Refusal(
+            f"decide takes labels that are all numbers or all words; got {said(found.ravel()[np.argmax(words)])} in "
+            f"row {row} among numbers. Mend or remove that row."
+        )
+    return found.astype(float)
 
 
 def _classifies(y: np.ndarray, labels: str, estimator: Any) -> bool:
@@ -171,11 +175,19 @@ def _real_labels(y: np.ndarray) -> np.ndarray:
     try:
         found = np.asarray(y, float)
     except (TypeError, ValueError):
-        raise Refusal(f"decide takes real labels for a regressor; got {said(y)}. Write labels='classes'.") from None
+        got = said(str(y.ravel()[0])) if y.dtype.kind == "U" else said(y)
+        raise Refusal(f"decide takes real labels for a regressor; got {got}. Write labels='classes'.") from None
     if not np.isfinite(found).all():
         raise Refusal(
             f"decide takes finite labels; got a NaN or infinity in row {np.argwhere(~np.isfinite(found))[0][0]}. "
             "Remove that row."
+        )
+    with np.errstate(over="ignore"):
+        spread = np.mean((found - found.mean(axis=0)) ** 2)
+    if not np.isfinite(spread):
+        raise Refusal(
+            f"decide takes labels whose variance is a number; got some of size {np.abs(found).max():.2g}. Write them "
+            "in another unit."
         )
     return found
 
@@ -189,6 +201,11 @@ def _refuse_few(rows, y, classes, folds: int) -> None:
     if classes is not None and len(classes) < 2:
         raise Refusal(
             f"decide tells two classes or more apart; got one class, {str(classes[0])!r}. Give rows of others."
+        )
+    if classes is not None and len(classes) > len(rows) // 2:
+        raise Refusal(
+            f"decide tells a few classes apart; got {len(classes)} in {len(rows)} rows. Write labels='numbers' and a "
+            "regressor where they are numbers."
         )
     if classes is None and np.ptp(y, axis=0).max() == 0:
         raise Refusal(f"decide learns labels that differ; got the constant {y.ravel()[0]:g}. Give labels that vary.")
@@ -242,7 +259,15 @@ def _one(task: Task, known, chosen, splits, budget, store, name: str, fraction: 
     if task.classes is not None and len(np.unique(task.y[train])) < 2:
         raise Refusal("Rows of one class alone.")
     penalty = within(known[name], chosen)
-    return measured(task, known[name], train, test, penalty=penalty, audit=j == 0 and fraction == 1.0)
+    try:
+        return measured(task, known[name], train, test, penalty=penalty, audit=j == 0 and fraction == 1.0)
+    except Refusal:
+        raise
+    except (ValueError, TypeError) as error:
+        raise Refusal(
+            f"decide fits the model to {len(train)} of the rows; got {kind_of(error)} from it: "
+            f"{str(error).strip().splitlines()[0].rstrip('.:')}. Write a model that takes such rows and labels."
+        ) from error
 
 
 def _share(task: Task, known, split, name: str) -> dict[str, float]:

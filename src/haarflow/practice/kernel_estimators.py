@@ -73,10 +73,9 @@ class InvariantKernel(Estimator):
     def _kernel(self, xs: Rows, others: Others) -> Float[np.ndarray, "b e"]:
         """The averaged kernel's table, in NumPy; over draws from a group, the mean over pairs of them."""
         xs, others = np.asarray(xs), np.asarray(others)
-        action = self.acting_.on_inputs(self.elements_)
-        images = np.asarray(action.everywhere(others))
-        whole = self.acting_.order == len(action)
-        ways = xs[None] if whole else np.asarray(action.everywhere(xs))
+        images = images_of(self.acting_, self.elements_, others)
+        whole = self.acting_.order == len(images)
+        ways = xs[None] if whole else images_of(self.acting_, self.elements_, xs)
 
         def made() -> np.ndarray:
             found = sum(plain_kernel(self.kernel, self.width_, way, image) for way in ways for image in images)
@@ -105,12 +104,17 @@ def plain_kernel(name: str, width: float, xs: Rows, others: Others) -> Float[np.
     return sizes * (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
 
 
+def images_of(acting: Acting, elements: Action, rows: Rows) -> Float[np.ndarray, "g b d"]:
+    """The rows moved by every element; by the only one of a trivial group, as they are."""
+    return rows[None] if acting.order == 1 else np.asarray(acting.on_inputs(elements).everywhere(rows))
+
+
 def median_distance(acting: Acting, elements: Action, X: Rows, seed: int) -> float:
     """The median distance between rows and images of rows: the same for every image of the data."""
     from sklearn.metrics.pairwise import euclidean_distances
 
     some = X if len(X) <= SOME else X[np.random.default_rng(seed).choice(len(X), SOME, replace=False)]
-    images = np.asarray(acting.on_inputs(elements).everywhere(some))[: max(1, 2**21 // max(1, len(some) ** 2))]
+    images = images_of(acting, elements, some)[: max(1, 2**21 // max(1, len(some) ** 2))]
 
     def made() -> np.ndarray:
         gaps = np.concatenate([euclidean_distances(some, image)[np.triu_indices(len(some), 1)] for image in images])

@@ -161,6 +161,8 @@ def scaled(rows: Rows, rep: Rep) -> Rows:
     group keeps are kept. Columns of one unit, whose ranges differ by less than a factor of ten, share one scale, too.
     """
     found = rows - np.asarray(rep.project(rows.mean(axis=0)))
+    size = max(float(found.max()), -float(found.min()))
+    np.ldexp(found, -int(np.frexp(size)[1]), out=found)  # exact; of numbers near 1e200 the squares are none
     parts = mixed(rep)
     members = (parts == np.arange(int(parts.max()) + 1)[:, None]).astype(float)
     members /= members.sum(axis=1)[:, None]

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from haarflow.algebra.reps import Rep, TrivialRep, trivial_rep
 from haarflow.errors import Refusal
 from haarflow.practice.words import rep_from_words
-from haarflow.values import numbers, said
+from haarflow.values import absent, numbers, said
 
 FEW = 20
 """Whole numbers with at most so many different values are classes, unless it is said that they are numbers."""
@@ -76,7 +76,7 @@ def targets(owner: str, y: Any, n: int, target: str) -> tuple[Float[np.ndarray, 
         return found, ()
     if flat.shape[1] != 1:
         raise Refusal(f"{owner}'s classes are one column; got {flat.shape[1]}. Write target='numbers' for several.")
-    missing = [i for i, label in enumerate(flat[:, 0]) if label is None or label != label]
+    missing = [i for i, label in enumerate(flat[:, 0]) if absent(label)]
     if missing:
         raise Refusal(f"{owner}'s y has a class in every row; got none in row {missing[0]}. Remove or fill that row.")
     labels = flat[:, 0].astype(int) if flat.dtype.kind == "f" and np.all(flat % 1 == 0) else flat[:, 0]
@@ -95,8 +95,11 @@ def targets(owner: str, y: Any, n: int, target: str) -> tuple[Float[np.ndarray, 
 
 def _are_classes(flat: np.ndarray) -> bool:
     """Words and truth values, and whole numbers of few different values."""
-    if flat.dtype.kind in "USb" or (flat.dtype == object and all(isinstance(one, str) for one in flat[:, 0])):
+    if flat.dtype.kind in "USb":
         return True
+    if flat.dtype == object and flat.shape[1] == 1:
+        known = [one for one in flat[:, 0] if not absent(one)]
+        return bool(known) and all(isinstance(one, str) for one in known)
     if flat.shape[1] != 1 or flat.dtype.kind not in "iuf" or not np.isfinite(flat).all():
         return False
     return bool(np.all(flat % 1 == 0)) and len(np.unique(flat)) <= FEW
