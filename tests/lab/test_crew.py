@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 
+import jax
 import pytest
 
 from haarflow.errors import Refusal
@@ -136,9 +137,8 @@ def test_a_process_whose_page_has_gone_waits_for_the_next_page(begun, said, hold
         assert other is not used
         await one.leave(other)
         other.said = [b'J{"type": "left"}']
-        last = await one.take("float32")
-        assert last is not other
-        assert other.ended, "it has another precision, and arrays of it"
+        assert await one.take("float32") is not other, "it has another precision, and arrays of it"
+        assert await one.take("float64") is other, "it has waited for a page of its own"
         await one.close()
 
     asyncio.run(pages())
@@ -172,6 +172,17 @@ def test_a_worker_forgets_the_page_that_has_gone():
     simulation.warm()
     assert out.tell() == end, "nothing is said to nobody"
     assert (simulation.run, simulation.data, simulation.playing, simulation.credits) == (None, {}, False, 0)
+
+
+def test_a_worker_forgets_programs_before_they_fill_the_process(monkeypatch):
+    forgotten = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: forgotten.append(True))
+    simulation = worker.Simulation(io.BytesIO())
+    simulation.do_open(SMALL)
+    assert forgotten == []
+    monkeypatch.setattr(worker, "MAPPED", 10)
+    simulation.do_open(SMALL)
+    assert forgotten == [True]
 
 
 @pytest.mark.parametrize(("holds", "frames"), [(1e9, 3), (7e9, 1)])

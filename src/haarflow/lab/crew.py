@@ -147,7 +147,10 @@ class Crew:
             worker = await waiting
             if await worker.settle(precision):
                 return worker
-            await worker.end()
+            if worker.process.returncode is None and self.spare is None:
+                self.spare = waiting  # for a page of its own precision
+            else:
+                await worker.end()
         worker = await Worker.begin()
         await worker.settle(precision)
         return worker

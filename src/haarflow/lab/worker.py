@@ -17,6 +17,7 @@ from typing import Any
 
 LONGEST = 64 * 2**20  # bytes of a message
 ROOM = 2**20  # bytes of a pipe
+MAPPED = 40_000  # pieces of memory, of which compiled programs have several each; Linux allows 65 530
 RECORDS = 20_000  # rows of a run; then it pauses
 ALONE = 30.0  # seconds without a credit after which a run pauses by itself
 PAUSE = 0.4  # seconds at least between two pictures of the function
@@ -119,9 +120,14 @@ class Simulation:
 
     def do_open(self, state: dict[str, Any]) -> None:
         """Begin another run."""
+        import jax
+
         from haarflow.lab.lab_run import LabRun
         from haarflow.lab.state import validated
+        from haarflow.runs.machine import mappings
 
+        if mappings() > MAPPED:
+            jax.clear_caches()
         self.playing, before, begun = False, self.compiled, time.monotonic()
         wanted = validated(state)
         self.run = None
@@ -345,8 +351,11 @@ def main() -> None:
     simulation = Simulation(out)
     threading.Thread(target=simulation.listen, args=(sys.stdin.buffer,), daemon=True).start()
     prepared()
+    import jax
     import jax.monitoring
 
+    jax.block_until_ready(jax.jit(lambda number: number + 1)(1.0))  # the first program begins the compiler
+    from haarflow.lab import frames, lab_run, script, takeaway  # noqa: F401  (loaded while nobody waits)
     from haarflow.runs.machine import COMPILED, LOWERED
 
     def heard(event: str, duration_secs: float, **_: Any) -> None:
@@ -355,8 +364,6 @@ def main() -> None:
         simulation.compiled += event == COMPILED
 
     jax.monitoring.register_event_duration_secs_listener(heard)
-    from haarflow.lab import frames, lab_run, script, takeaway  # noqa: F401  (loaded while nobody waits)
-
     simulation.say(type="ready")
     simulation.loop()
 
