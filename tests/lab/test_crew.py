@@ -144,6 +144,39 @@ def test_a_process_whose_page_has_gone_waits_for_the_next_page(begun, said, hold
     asyncio.run(pages())
 
 
+@pytest.mark.slow
+def test_a_real_process_serves_one_page_after_another():
+    """The second page comes while the first still plays, and nobody has read what was said to the first."""
+
+    async def first_frame(process):
+        await process.tell(do="open", state=SMALL)
+        await process.tell(do="credit")
+        while (body := await asyncio.wait_for(process.hear(), 120)) and body[:1] != b"B":
+            pass
+        return body
+
+    async def pages():
+        process = await crew.Worker.begin()
+        try:
+            assert await process.settle("float32")
+            one = await first_frame(process)
+            await process.tell(do="speed", value=1000)
+            await process.tell(do="credit", count=2)
+            await process.tell(do="play")
+            assert await asyncio.wait_for(process.clear(), 120)
+            with pytest.raises(TimeoutError):
+                assert await asyncio.wait_for(process.hear(), 1), "nothing more is said of the first page"
+            return one, await first_frame(process), await process.settle("float64")
+        finally:
+            await process.end()
+
+    one, other, doubled = asyncio.run(pages())
+    places = [body[9 + int.from_bytes(body[1:5], "little") :] for body in (one, other)]
+    assert places[0] == places[1]
+    assert b'"step":0' in other
+    assert not doubled
+
+
 def test_who_stops_listening_halfway_loses_nothing():
     async def listen():
         stream = asyncio.StreamReader()
