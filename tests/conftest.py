@@ -114,18 +114,11 @@ def pytest_runtest_logfinish():
     """Forget compiled programs before they fill the process: each maps memory, and Linux allows 65 530 mappings."""
     global finished
     finished += 1
+    from haarflow.runs.machine import mappings  # not before the hook
+
     if finished % 100 == 0 and mappings() > 35_000:
         jax.clear_caches()
         gc.collect()
-
-
-def mappings() -> int:
-    """How many pieces of memory this process has mapped; 0 where the system does not say."""
-    try:
-        with open("/proc/self/maps", "rb") as pieces:
-            return sum(1 for _ in pieces)
-    except OSError:
-        return 0
 
 
 finished = 0

@@ -148,6 +148,60 @@ def test_a_run_that_is_watched_between_records_has_the_same_numbers(run):
     assert np.array_equal(arrays_of(watched)["vanilla atoms"], arrays_of(run)["vanilla atoms"])
 
 
+def played(rows_take, **more):
+    """A run that plays at full speed, where a row takes so many seconds."""
+    simulation = worker.Simulation(io.BytesIO())
+    simulation.do_open({**SMALL, "every": 1, "steps": 40, **more})
+    simulation.do_speed(1000)
+    simulation.run.__class__ = type("Slow", (LabRun,), {"row_seconds": rows_take})
+    simulation.do_step()
+    simulation.do_play()
+    while simulation.playing:
+        simulation.do_credit()
+        simulation.advance()
+    return simulation
+
+
+def test_rows_that_are_dear_are_left_out_and_those_that_stay_are_the_scripts():
+    run = played(0.1, changes=[{"step": 17, "dt": 0.3}]).run  # a step takes far less than a row
+    steps = [row["step"] for row in run.rows]
+    assert (steps[:2], steps[-1]) == ([0, 1], 40)
+    assert len(steps) < 20
+    assert 17 in steps, "where something is turned, as the script does"
+    assert set(run.kept) <= set(steps), "one goes back to records alone"
+    found, columns = scripted(run.state), columns_of(run.rows)
+    for name in columns:
+        if ": " in name:
+            assert np.array_equal(columns[name], rows_of(found, *name.split(": ", 1))[steps], equal_nan=True), name
+    assert np.array_equal(arrays_of(run)["EA atoms"], np.asarray(found["clouds"]["EA"].atoms))
+
+
+def test_rows_that_are_cheap_or_for_which_there_is_time_are_all_measured():
+    assert len(played(0.001).run.rows) == 41
+    slowly = played(0.1)
+    slowly.speed, slowly.playing, slowly.run.end = 0.5, True, 50
+    slowly.run.state = slowly.run.state.model_copy(update={"steps": 50})
+    slowly.next_at = 1e12  # ahead of what is asked for
+    before = len(slowly.run.rows)
+    for _ in range(5):
+        slowly.advance()
+    assert len(slowly.run.rows) == before + 5
+
+
+def test_a_row_that_was_left_out_is_measured_where_the_run_waits_or_turns():
+    simulation = worker.Simulation(io.BytesIO())
+    simulation.do_open({**SMALL, "every": 1, "steps": 100})
+    simulation.run.__class__ = type("Slow", (LabRun,), {"row_seconds": 9.0})
+    for act in (simulation.do_pause, lambda: simulation.do_turn({"dt": 0.3}), lambda: simulation.do_take("npz")):
+        simulation.playing, simulation.next_at = True, 0.0
+        simulation.advance()
+        assert simulation.run.between
+        at = simulation.run.at
+        act()
+        assert simulation.run.rows[-1]["step"] == simulation.run.at == at
+    assert_same(simulation.run, scripted(simulation.run.state.model_copy(update={"steps": simulation.run.at})))
+
+
 def test_what_is_turned_between_records_is_turned_at_one():
     """The page shows steps between records; what a script must repeat happens at records alone."""
     simulation = worker.Simulation(io.BytesIO())

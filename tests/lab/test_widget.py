@@ -30,6 +30,29 @@ def test_a_watched_flow_is_that_flow():
     widget._heard(widget, "nonsense", [])
 
 
+def test_probes_of_some_fields_and_a_schedule_are_taken_as_a_flow_takes_them():
+    fields = {"down": hf.Descend(hf.Penalty(1.0)), "faster": hf.Descend(hf.Penalty(3.0))}
+    given: dict = {"key": jax.random.key(3), "dt": 0.1, "schedule": lambda time: 1 / (1 + time)}
+    probes = {"faster": {"size": hf.Cloud.second_moment, "mean": hf.Cloud.mean}}
+    cloud = hf.uniform(np.arange(12.0).reshape(4, 3))
+    watched = hf.watch(fields, hf.Euler(), cloud, steps=6, every=2, probes=probes, **given).watched
+    while watched.more():
+        pass
+    path = hf.flow(fields, hf.Euler(), cloud, steps=6, every=2, probes=probes, **given)
+    assert [time for _, time, _ in watched.rows] == path["down"].times.tolist()
+    columns = path["faster"].table()
+    for i, (step, _, lanes) in enumerate(watched.rows):
+        expected = {name: column[i] for name, column in columns.items() if name not in ("step", "time")}
+        assert (step, lanes) == (columns["step"][i], {"down": {}, "faster": expected})
+    assert set(expected) == {"size", "mean[0]", "mean[1]", "mean[2]"}
+    assert np.array_equal(watched.clouds["faster"].atoms, path["faster"].cloud.atoms)
+    many = {"all": lambda one: one.atoms, "turned": lambda one: one.mean() * 1j}
+    (row,) = hf.watch(fields["down"], hf.Euler(), cloud, probes=many, **given).watched.rows
+    assert list(row[2][""]) == [f"all[{i}][{j}]" for i in range(3) for j in range(3)][:8]
+    with pytest.raises(hf.Refusal, match="for each field by its name"):
+        hf.watch(fields, hf.Euler(), cloud, probes={"nobody": probes["faster"]}, **given)
+
+
 def test_what_cannot_be_watched_is_a_sentence():
     field, cloud = hf.Descend(hf.Penalty(1.0)), hf.uniform(np.ones((3, 2)))
     given = {"key": jax.random.key(0), "dt": 0.1}

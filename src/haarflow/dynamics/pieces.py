@@ -15,7 +15,7 @@ from haarflow.identity import by_value
 
 
 class Pieces:
-    """The same steps, by the same compiled programs, as `flow(field, scheme, cloud, key=key, dt=dt, probes=probes)`.
+    """The same steps, by the same compiled programs, as `flow(field, scheme, cloud, key=key, dt=dt, ...)`.
 
     Step k draws from `fold_in(key, k)`, so the numbers are those of that flow to the bit, however it is cut. `at` is
     the number of steps done. A lane that meets a number that is not finite keeps its last good state.
@@ -30,11 +30,13 @@ class Pieces:
         key: Any,
         dt: float,
         probes: Mapping[str, Callable | Mapping[str, Callable]] | None = None,
+        schedule: Callable = loop.constant,
     ):
         self.lanes = lanes_of(field, scheme, key)
         self.state = begun(self.lanes, cloud, key)
         self.key, self.dt, self.at = key, step_sizes(dt, key), 0
-        self._size, self._schedule = jnp.asarray(self.dt, float), by_value(loop.constant)
+        self._size, self._schedule = jnp.asarray(self.dt, float), loop._schedule(schedule)
+        self._clock = loop.Clock(self.dt, self._schedule)
         watched = {name: jax.tree.map(by_value, probe) for name, probe in (probes or {}).items()}
         self._log = Log(watched, list(self.lanes), batched=False)
 
@@ -42,6 +44,11 @@ class Pieces:
     def clouds(self) -> dict[str, Any]:
         """The cloud, or the players, of each lane."""
         return {name: self.state.lanes[name][0] for name in self.lanes}  # in the order given, not that of trees
+
+    @property
+    def time(self) -> np.ndarray:
+        """The time of now."""
+        return self._clock.at(self.at)
 
     @property
     def stopped(self) -> dict[str, int]:
@@ -65,5 +72,5 @@ class Pieces:
         """The probes of each lane that goes on, as a flow records them here."""
         self._log.rows = []
         going = [lane for lane in self.lanes if lane not in self.stopped]
-        self._log.record(self.at, np.asarray(self.dt * self.at), self.state, going)
+        self._log.record(self.at, self.time, self.state, going)
         return self._log.rows[0][2]

@@ -1,6 +1,8 @@
 """A run of the lab: segments of one flow between changes, the rows that were measured, and clouds to go back to."""
 
-from collections.abc import Iterator
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from haarflow.dynamics.pieces import Pieces
 from haarflow.lab.problem import build, key_of
 from haarflow.lab.state import STEPS, LabState, cost_of
 
+LOOKED = 5  # rows whose times are remembered: what a row costs is the least of them
 MEMORY = 128e6  # bytes of clouds that a run keeps to go back to
 
 Row = dict[str, Any]  # step, time and {lane: {column: number}}
@@ -29,6 +32,7 @@ class LabRun:
         self.rows: list[Row] = []
         self.kept: dict[int, dict[str, Any]] = {}
         self.at, self._time, self._stride, self.end = 0, 0.0, 1, STEPS
+        self._rested, self._measured = 0.0, deque[float](maxlen=LOOKED)  # when the last row was done, seconds of rows
         self.problem = build(state.at(0), uploaded)
         self._begin(self.problem.starts)
         self._record()
@@ -50,27 +54,49 @@ class LabRun:
         ahead = [step for step in (*(change.step for change in self.state.changes), self.end) if step > self.at]
         return min([self._since + (self.pieces.at // self.state.every + 1) * self.state.every, *ahead])
 
-    def advance(self, most: int = STEPS) -> Row | None:
+    def advance(self, most: int = STEPS, *, without: Callable[[], bool] = lambda: False) -> Row | None:
         """To the next record, or `most` steps towards it; the row where one was measured.
 
-        A flow that is cut in more pieces has the same numbers to the bit, so whoever watches may look between records.
+        A flow that is cut in more pieces has the same numbers to the bit, so whoever watches may look between records;
+        and rows change nothing either, so one may be left out where `without` says so, unless something changes there.
         """
         stop = self.next_stop()
         here = min(self.at + most, stop)
         self.pieces.advance(here - self.at)
         self.at = here
-        self._time = self._time_since + float(self.pieces.dt * self.pieces.at)
-        if here < stop:
+        self._time = self._time_since + float(self.pieces.time)
+        needed = stop == self.end or any(change.step == stop for change in self.state.changes)
+        if here < stop or (not needed and without()):
             return None
         row = self._record()
         if any(change.step == stop for change in self.state.changes):
             self._begin(self.pieces.clouds)
         return row
 
+    def settle(self) -> Row | None:
+        """Stand at a record: at this one where its row was left out, or at the next; None where it does already."""
+        if not self.between:
+            return None
+        return self.advance() if self.pieces.at % self.state.every else self._record()
+
+    @property
+    def row_seconds(self) -> float:
+        """What a row costs, measuring alone; zero until it is known."""
+        return min(self._measured, default=0.0)
+
+    @property
+    def row_share(self) -> float:
+        """The share of a row measured now in the time since the last one."""
+        return self.row_seconds / max(self.row_seconds + time.monotonic() - self._rested, 1e-12)
+
     def _record(self) -> Row:
-        numbers = {"penalty": self.numbers.penalty, "temperature": self.numbers.temperature}
+        begun, now = time.monotonic(), self.numbers
         found, probes = self.pieces.measure(), self.problem.probes
+        numbers = {"penalty": now.penalty, "temperature": now.temperature}
         measured = {lane: probes[lane].table(one["measured"], **numbers) for lane, one in found.items()}
+        self._rested = time.monotonic()
+        if self.rows:  # the first may compile
+            self._measured.append(self._rested - begun)
         row = {"step": self.at, "time": self._time, "lanes": measured}
         self.rows.append(row)
         self._keep()

@@ -161,17 +161,26 @@ class Session:
                 await self.open(self.state)
 
     async def _leave(self) -> None:
+        if (worker := await self._parted()) is not None:
+            await self.crew.drop(worker)
+
+    async def _parted(self) -> Worker | None:
+        """The worker, to which nobody listens any more."""
         worker, self.worker = self.worker, None
         if self.reader is not None:
             self.reader.cancel()
-        if worker is not None:
-            await self.crew.drop(worker)
+            await asyncio.wait([self.reader])
+        return worker
 
     async def end(self) -> None:
-        """Let the worker go."""
+        """Let the worker go: it waits for the next page, unless it is compiling; then another one is begun."""
         self.crew.sessions.discard(self)
-        await self._leave()
-        self.crew.prepare()
+        worker = await self._parted()
+        if worker is not None and self.compiling:
+            await self.crew.drop(worker)
+            self.crew.prepare()
+        elif worker is not None:
+            await self.crew.leave(worker)
 
 
 def _plain(state: LabState) -> dict[str, Any]:

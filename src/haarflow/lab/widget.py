@@ -1,9 +1,10 @@
 """A flow to watch in a notebook: the panes and curves of the lab, as an anywidget made of the same modules."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from jaxtyping import Array, Key
 from haarflow.algebra.reps import Rep
 from haarflow.doors import Count, Natural, Positive, door
 from haarflow.dynamics.fields import Field
+from haarflow.dynamics.flow import constant
 from haarflow.dynamics.pieces import Pieces
 from haarflow.dynamics.schemes import Scheme
 from haarflow.errors import Refusal
@@ -23,6 +25,7 @@ from haarflow.runs.style import PALETTE
 # In the order in which they use each other.
 MODULES = ("look", "wire", "camera", "scene", "births", "points", "clouds", "curves", "watch")
 KEPT = 400  # clouds that one may go back to
+ENTRIES = 8  # of a probe that is an array: a curve for each
 
 
 @door
@@ -35,13 +38,15 @@ def watch(
     dt: Positive,
     steps: Natural = 1000,
     every: Count = 1,
-    probes: Mapping[str, Callable] | None = None,
+    probes: Mapping[str, Callable | Mapping[str, Callable]] | None = None,
+    schedule: Callable = constant,
     rep: Rep | None = None,
     dimensions: Count = 2,
 ) -> Any:
     """A widget for notebooks that plays a flow: clouds side by side, probes over time, play, pause, and back again.
 
-    It takes what `flow` takes, and its numbers are those of that flow to the bit. With `rep`, how the group moves the
+    It takes what a `flow` of one key takes, probes for some fields only among it, and its numbers are those of that
+    flow to the bit; of a probe that is an array, the first eight entries are drawn. With `rep`, how the group moves the
     particles, the fixed space E^G is seen from its side. `widget.watched.clouds` are the clouds of the last step shown.
     Needs the extra `haarflow[lab]`.
 
@@ -49,7 +54,7 @@ def watch(
     """
     if dimensions > 3:
         raise Refusal(f"A picture has one, two or three dimensions; got {dimensions}. Write dimensions=2.")
-    pieces = Pieces(field, scheme, cloud, key=key, dt=dt, probes=probes)
+    pieces = Pieces(field, scheme, cloud, key=key, dt=dt, probes=probes, schedule=schedule)
     pieces.advance(0)  # compiled now, so that what does not fit is said here and not at the first click
     return _widget()(Watched(pieces, steps=steps, every=every, rep=rep, dimensions=dimensions))
 
@@ -91,11 +96,8 @@ class Watched:
         return True
 
     def _record(self) -> None:
-        found = {
-            lane: {name: float(value) for name, value in columns.items() if np.ndim(value) == 0}
-            for lane, columns in self.pieces.measure().items()
-        }
-        self.rows.append([self.at, float(self.pieces.dt * self.at), found])
+        found = {lane: dict(_entries(columns)) for lane, columns in self.pieces.measure().items()}
+        self.rows.append([self.at, float(self.pieces.time), found])
         if len(self.kept) < KEPT:
             self.kept[self.at] = self.clouds
 
@@ -110,6 +112,14 @@ class Watched:
         """What stands still."""
         jumps = frames.jumping(self.pieces)
         return {"axes": self.axes.names, "fixed": self.axes.fixed.tolist(), "teacher": [], "jumps": jumps}
+
+
+def _entries(columns: Mapping[str, np.ndarray]) -> Iterator[tuple[str, float]]:
+    """The real numbers of a row by name; those of an array as a Trajectory's table names them, the first few."""
+    for name, value in columns.items():
+        if value.dtype.kind != "c":
+            for place in islice(np.ndindex(value.shape), ENTRIES):
+                yield name + "".join(f"[{i}]" for i in place), float(value[place])
 
 
 def _axes(parts: list[np.ndarray], rep: Rep | None, dimensions: int) -> frames.Axes:

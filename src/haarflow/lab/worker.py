@@ -17,10 +17,12 @@ from typing import Any
 
 LONGEST = 64 * 2**20  # bytes of a message
 ROOM = 2**20  # bytes of a pipe
+MAPPED = 40_000  # pieces of memory, of which compiled programs have several each; Linux allows 65 530
 RECORDS = 20_000  # rows of a run; then it pauses
 ALONE = 30.0  # seconds without a credit after which a run pauses by itself
 PAUSE = 0.4  # seconds at least between two pictures of the function
 PICTURES = 60.0  # clouds a second that a page is shown at most, records or not
+SHARE = 1 / 3  # of the time, at most, goes into rows of curves while a run plays; then some are left out
 
 
 def read(stream: Any) -> bytes | None:
@@ -43,7 +45,7 @@ class Simulation:
         self.playing, self.speed, self.credits = False, 20.0, 0
         self.shown, self.told, self.last = 0, 0, -1.0  # the step on show, the rows told, the time of the last frame
         self.fresh, self.compiled, self.next_at, self.drawn_at = False, 0, 0.0, 0.0
-        self.spent, self.recorded = 0.0, 0.0  # seconds since the last record, and those of a record
+        self.spent, self.recorded = 0.0, 0.0  # seconds since the last row, and those of a record
         self.data: dict[str, Any] = {}
         self.cold, self.state_told = False, ""
         self.heard = time.monotonic()
@@ -94,6 +96,19 @@ class Simulation:
             if self.state_told == "compiling":  # it was, before it was refused
                 self.status()
 
+    def do_precision(self, value: str) -> None:
+        """Take the precision of a page, before any array is made."""
+        import jax
+
+        jax.config.update("jax_enable_x64", value == "float64")
+
+    def do_leave(self) -> None:
+        """Forget the page that has gone; its programs are kept for the next one."""
+        self.run, self.axes, self.playing, self.fresh, self.cold = None, None, False, False, False
+        self.speed, self.credits, self.compiled, self.state_told = 20.0, 0, 0, ""
+        self.data = {}
+        self.say(type="left")
+
     def receive(self, content: bytes) -> None:
         """Uploaded data, as an .npz of x and y after 64 letters of their mark."""
         import numpy as np
@@ -105,9 +120,14 @@ class Simulation:
 
     def do_open(self, state: dict[str, Any]) -> None:
         """Begin another run."""
+        import jax
+
         from haarflow.lab.lab_run import LabRun
         from haarflow.lab.state import validated
+        from haarflow.runs.machine import mappings
 
+        if mappings() > MAPPED:
+            jax.clear_caches()
         self.playing, before, begun = False, self.compiled, time.monotonic()
         wanted = validated(state)
         self.run = None
@@ -232,10 +252,11 @@ class Simulation:
             return
         most = self.part() if self.playing else every
         self.next_at = max(self.next_at, now - 0.5) + min(most, every) / every / self.speed
-        row = self.run.advance(most)
+        last = self.run.rows[-1]["step"]
+        row = self.run.advance(most, without=self.dear)
         self.spent += time.monotonic() - now
         if row is not None:
-            self.spent, self.recorded = 0.0, self.spent
+            self.spent, self.recorded = 0.0, self.spent * min(every / (row["step"] - last), 1.0)
         self.shown, self.fresh = self.run.at, True
         if self.run.stopped:
             self.playing = False
@@ -244,6 +265,15 @@ class Simulation:
             sentence = f"The run met a number that is not finite: {told}. Write a smaller dt or a smaller growth."
             self.say(type="refused", sentence=sentence)
             self.status()
+
+    def dear(self) -> bool:
+        """Whether the row of this record is left out: it would hold up the pictures, and take over a third of the time.
+
+        The curves have fewer points then, each with the number that the copies give; those have the other points too.
+        """
+        row, now = self.run.row_seconds, time.monotonic()
+        holds_up = self.playing and row > SHARE / PICTURES and now + row > self.next_at
+        return holds_up and self.run.row_share > SHARE and self.run.at < self.run.state.steps
 
     def ended(self) -> bool:
         """Whether the run has all its steps or records; then it says so and waits."""
@@ -268,8 +298,7 @@ class Simulation:
 
     def settle(self) -> None:
         """Go on to the next record from between two: a run that waits, turns or is taken away stands at one."""
-        if self.run is not None and self.run.between:
-            self.run.advance()
+        if self.run is not None and self.run.settle() is not None:
             self.spent, self.shown, self.fresh = 0.0, self.run.at, True
 
     def show(self) -> None:
@@ -280,6 +309,8 @@ class Simulation:
 
         new = [[row["step"], row["time"], row["lanes"]] for row in self.run.rows[self.told :]]
         facts = {"compiled": self.compiled, "first": self.told, "stopped": self.run.stopped}
+        if self.run.rows[-1]["step"] - self.run.rows[-2:][0]["step"] > self.run.state.every:
+            facts["apart"] = self.run.rows[-1]["step"] - self.run.rows[-2]["step"]  # some rows were left out
         if self.shown == self.run.at:
             facts["time"] = self.run.time
         self.send(b"B" + frames.frame(self.run, self.axes, self.shown, new, **facts))
@@ -293,7 +324,7 @@ class Simulation:
 
 
 def prepared() -> None:
-    """The precision that the server asked for and the compile cache, before any array is made."""
+    """The compile cache, and single precision until a page asks for another."""
     import jax
 
     from haarflow.runs import machine
@@ -301,7 +332,7 @@ def prepared() -> None:
     machine.prepare()
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # dozens of small programs, seconds in all
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
-    jax.config.update("jax_enable_x64", os.environ.get("HAARFLOW_LAB_PRECISION") == "float64")
+    jax.config.update("jax_enable_x64", False)
 
 
 def widened(pipe: int) -> None:
@@ -320,8 +351,11 @@ def main() -> None:
     simulation = Simulation(out)
     threading.Thread(target=simulation.listen, args=(sys.stdin.buffer,), daemon=True).start()
     prepared()
+    import jax
     import jax.monitoring
 
+    jax.block_until_ready(jax.jit(lambda number: number + 1)(1.0))  # the first program begins the compiler
+    from haarflow.lab import frames, lab_run, script, takeaway  # noqa: F401  (loaded while nobody waits)
     from haarflow.runs.machine import COMPILED, LOWERED
 
     def heard(event: str, duration_secs: float, **_: Any) -> None:
@@ -330,8 +364,6 @@ def main() -> None:
         simulation.compiled += event == COMPILED
 
     jax.monitoring.register_event_duration_secs_listener(heard)
-    from haarflow.lab import frames, lab_run, script, takeaway  # noqa: F401  (loaded while nobody waits)
-
     simulation.say(type="ready")
     simulation.loop()
 

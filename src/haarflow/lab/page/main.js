@@ -65,6 +65,7 @@ function drawFrame(frame) {
   lab.moved += header.step !== shown;
   ({ step: shown, head } = header);
   now = header.time;
+  lab.apart = header.apart ?? 0;
   curves.shown = shown;
   const at = performance.now();
   clearTimeout(drawFrame.later); // curves and clock follow eight times a second, and once more at the end
@@ -72,7 +73,15 @@ function drawFrame(frame) {
   Object.assign(lab, { frames: lab.frames + 1, step: shown, head, compiled: header.compiled });
 }
 
-function follow() { curves.draw(); clock(); }
+function follow() { curves.draw(); clock(); sparse(); }
+
+// Where rows of the curves were left out, because they hold up the pictures.
+function sparse() {
+  const place = $("apart"), text = lab.apart ? `Just now the curves have a point every ${lab.apart} steps: to measure more would take over a third of the time. What is copied measures every ${opened.state.every === 1 ? "step" : `${opened.state.every} steps`}.` : "";
+  if (place.textContent === text) return;
+  place.textContent = text;
+  place.hidden = !text;
+}
 
 function title(lane, header) {
   const count = lane.players.map((player) => player.n.toLocaleString("en")).join(" + ");
