@@ -114,11 +114,10 @@ def pytest_runtest_logfinish():
     """Forget compiled programs before they fill the process: each maps memory, and Linux allows 65 530 mappings."""
     global finished
     finished += 1
-    from haarflow.runs.machine import mappings  # not before the hook
+    from haarflow.runs.machine import forget_programs  # not before the hook
 
-    if finished % 100 == 0 and mappings() > 35_000:
-        jax.clear_caches()
-        gc.collect()
+    if finished % 100 == 0:
+        forget_programs(35_000)
 
 
 finished = 0

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -134,6 +135,24 @@ def test_two_processes_on_one_record_leave_one_good_record(tmp_path):
     assert len({json.loads(out)["record"] for out, _ in said}) == 1
     assert "waiting for it" in said[0][1] + said[1][1]
     assert sum("begins" in errors for _, errors in said) == 1
+
+
+def test_a_process_forgets_its_programs_when_they_fill_it(monkeypatch):
+    double = jax.jit(lambda x: 2 * x)
+    double(np.ones(3))
+    assert not machine.forget_programs()
+    assert double._cache_size() == 1
+    monkeypatch.setattr(machine, "mappings", lambda: machine.MAPPED + 1)
+    assert machine.forget_programs()
+    assert double._cache_size() == 0
+    assert double(np.ones(3)).sum() == 6
+
+
+def test_a_worker_forgets_between_parts(tmp_path, monkeypatch):
+    forgotten = []
+    monkeypatch.setattr(machine, "forget_programs", lambda: forgotten.append(True))
+    scheduler.run(coins(), out=tmp_path, count=0)
+    assert len(forgotten) == 3  # sizes
 
 
 def test_compile_and_run_seconds_are_told_apart():

@@ -9,6 +9,7 @@ import pytest
 
 from haarflow.errors import Refusal
 from haarflow.lab import crew, sessions, worker
+from haarflow.runs import machine
 
 SMALL = {"particles": 12, "batch": 3, "steps": 100, "every": 2, "schemes": ["vanilla"]}
 
@@ -213,7 +214,7 @@ def test_a_worker_forgets_programs_before_they_fill_the_process(monkeypatch):
     simulation = worker.Simulation(io.BytesIO())
     simulation.do_open(SMALL)
     assert forgotten == []
-    monkeypatch.setattr(worker, "MAPPED", 10)
+    monkeypatch.setattr(machine, "mappings", lambda: machine.MAPPED + 1)
     simulation.do_open(SMALL)
     assert forgotten == [True]
 

@@ -17,7 +17,6 @@ from typing import Any
 
 LONGEST = 64 * 2**20  # bytes of a message
 ROOM = 2**20  # bytes of a pipe
-MAPPED = 40_000  # pieces of memory, of which compiled programs have several each; Linux allows 65 530
 RECORDS = 20_000  # rows of a run; then it pauses
 ALONE = 30.0  # seconds without a credit after which a run pauses by itself
 PAUSE = 0.4  # seconds at least between two pictures of the function
@@ -120,14 +119,11 @@ class Simulation:
 
     def do_open(self, state: dict[str, Any]) -> None:
         """Begin another run."""
-        import jax
-
         from haarflow.lab.lab_run import LabRun
         from haarflow.lab.state import validated
-        from haarflow.runs.machine import mappings
+        from haarflow.runs.machine import forget_programs
 
-        if mappings() > MAPPED:
-            jax.clear_caches()
+        forget_programs()
         self.playing, before, begun = False, self.compiled, time.monotonic()
         wanted = validated(state)
         self.run = None

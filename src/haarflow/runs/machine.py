@@ -1,6 +1,8 @@
 """The machine as a run sees it: float64, one thread per worker, a compilation cache, clocks and versions."""
 
 import contextlib
+import ctypes
+import gc
 import glob
 import math
 import os
@@ -62,13 +64,29 @@ def cache_folder() -> Path | None:
     return home if os.access(home, os.W_OK) else None
 
 
+MAPPED = 15_000  # pieces of memory; compiled programs take about 160 kB for each, and Linux allows 65 530
+
+
 def mappings() -> int:
-    """How many pieces of memory this process has mapped; 0 where the system does not say. Linux allows 65 530."""
+    """How many pieces of memory this process has mapped; 0 where the system does not say."""
     try:
         with open("/proc/self/maps", "rb") as pieces:
             return sum(1 for _ in pieces)
     except OSError:
         return 0
+
+
+def forget_programs(most: int = MAPPED) -> bool:
+    """Drop all compiled programs where they fill the process, and give their memory back; whether it did so."""
+    if mappings() <= most:
+        return False
+    import jax
+
+    jax.clear_caches()
+    gc.collect()
+    with contextlib.suppress(AttributeError, OSError):  # what glibc has and others may not
+        ctypes.CDLL(None).malloc_trim(0)
+    return True
 
 
 def heal_cache() -> None:

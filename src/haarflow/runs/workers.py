@@ -37,6 +37,7 @@ def run_part(name: str, config: str, seed: int, part: str, home: Path, label: st
         arrays, measured = compute(name, config, seed, part)
     progress.listen(None)
     ledger.write_part(home, part, arrays, **measured)
+    machine.forget_programs()
 
 
 def compute(name: str, config: str, seed: int, part: str) -> tuple[dict[str, Any], dict[str, Any]]:
