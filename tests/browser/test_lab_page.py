@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -169,6 +170,10 @@ def test_pictures_and_films_are_saved(opened):
         content = Path(waiting.value.path()).read_bytes()
         assert content.startswith(head), form
         assert len(content) > 3000
+        if form == "svg":
+            words = [text.text for text in ElementTree.fromstring(content).iter("{http://www.w3.org/2000/svg}text")]
+            assert words.count("Eᴳ") == 8, "with the paper around it, in each pane"
+            assert {"vanilla", "EA", "along Eᴳ 1", "↑ across Eᴳ 1", "risk", "free energy"} <= set(words)
 
 
 def test_own_data_are_uploaded_and_learnt(opened, tmp_path):

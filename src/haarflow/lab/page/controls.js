@@ -10,7 +10,7 @@ const COORDINATES = ["first", "second", "third"];
 const BESIDE = {
   first: (now) => now.axes === "coordinates", second: (now) => now.axes === "coordinates", third: (now) => now.axes === "coordinates" && now.dimensions === 3,
   rate: (now) => now.growth !== "none", outputs: (now) => !now.outputs_move && now.data !== "upload", exact: (now) => now.schemes.includes("DA"),
-  teacher: (now) => now.data === "teacher", teacher_atoms: (now) => now.data === "teacher" && !now.teacher_points?.length, teacher_seed: (now) => now.data === "teacher",
+  teacher: (now) => now.data === "teacher", teacher_atoms: (now) => now.data === "teacher" && !now.teacher_points?.length, teacher_seed: (now) => now.data === "teacher" && !now.teacher_points?.length,
   input_scale: (now) => now.data === "teacher", label_noise: (now) => now.data === "teacher", batch: (now) => now.data !== "mixture",
 };
 
