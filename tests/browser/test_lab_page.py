@@ -1,11 +1,13 @@
 """The lab in a real browser: play, slide, scrub, copy, save, upload, and come back after a restart."""
 
 import io
+import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -168,6 +170,10 @@ def test_pictures_and_films_are_saved(opened):
         content = Path(waiting.value.path()).read_bytes()
         assert content.startswith(head), form
         assert len(content) > 3000
+        if form == "svg":
+            words = [text.text for text in ElementTree.fromstring(content).iter("{http://www.w3.org/2000/svg}text")]
+            assert words.count("Eᴳ") == 8, "with the paper around it, in each pane"
+            assert {"vanilla", "EA", "along Eᴳ 1", "↑ across Eᴳ 1", "risk", "free energy"} <= set(words)
 
 
 def test_own_data_are_uploaded_and_learnt(opened, tmp_path):
@@ -197,6 +203,13 @@ def test_the_teacher_is_drawn_by_mouse(opened):
     page.page.check("#draw-teacher")
     page.page.locator(".pane[data-lane=vanilla] .over").click(position={"x": 60, "y": 60})
     page.until("lab.opened >= 2 && lab.link.includes('teacher_points')")
+    page = opened("#v=1&particles=200&unit=Perceptron&outputs_move=false&axes=coordinates&first=1&second=2")
+    page.page.locator("details[data-group=data] summary").click()
+    page.page.check("#draw-teacher")
+    page.page.locator(".pane[data-lane=vanilla] .over").click(position={"x": 60, "y": 60})
+    page.until("lab.opened >= 2 && lab.link.includes('teacher_points')")
+    ((output, *_, bias),) = json.loads(page.look("new URLSearchParams(lab.link).get('teacher_points')"))
+    assert (output, bias) == (1.0, 0.0), "what the axes do not show: an atom without output would be no teacher"
 
 
 def test_every_frame_that_came_is_answered(opened):
@@ -215,6 +228,39 @@ def test_controls_that_do_nothing_for_a_task_are_not_shown(opened):
     page.page.locator("#control-task").select_option("well")
     page.until("lab.opened >= 2 && lab.status === 'paused'")
     assert page.page.evaluate(shown, "optimiser")
+
+
+def test_controls_that_do_nothing_beside_others_are_not_shown_and_coordinates_have_names(opened):
+    page = opened("#v=1&particles=200&unit=Perceptron&outputs_move=false")
+    hidden = "(name) => document.getElementById(`control-${name}`).closest('.control').hidden"
+    names = ("first", "third", "rate", "outputs", "exact")
+    assert [page.page.evaluate(hidden, name) for name in names] == [True, True, True, False, False]
+    page.page.locator("#control-axes").select_option("coordinates")
+    page.until("lab.opened >= 2")
+    assert [page.page.evaluate(hidden, name) for name in ("first", "second", "third")] == [False, False, True]
+    assert page.look("[...document.querySelectorAll('#control-second option')].map((one) => one.textContent)") == [
+        "output a",
+        "direction w1",
+        "direction w2",
+        "bias b",
+    ]
+    page.page.locator("#control-second").select_option("bias b")
+    page.until("lab.link.includes('second=3')")
+
+
+def test_rows_that_hold_up_the_pictures_are_left_out_and_it_is_said(opened):
+    page = opened("#v=1&particles=20000&every=1&steps=100000")
+    page.page.select_option("#speed", "1000")
+    page.page.click("#play")
+    page.until("lab.apart > 1", seconds=60)
+    page.until("document.getElementById('apart').textContent.includes('a point every')")
+    page.page.click("#play")
+    page.until("lab.status === 'paused' && lab.step === lab.head")
+    with page.page.expect_download() as waiting:
+        page.page.select_option("#save", "csv")
+    steps = np.genfromtxt(waiting.value.path(), delimiter=",", names=True)["step"]
+    assert steps[-1] == page.look("lab.head")
+    assert max(np.diff(steps)) > 1
 
 
 def test_births_and_deaths_are_marked(opened):

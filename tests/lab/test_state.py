@@ -79,6 +79,8 @@ def test_what_a_state_cannot_be_is_one_sentence(values, words):
     with pytest.raises(Refusal, match=words) as caught:
         validated(values)
     assert "\n" not in str(caught.value)
+    assert '"version"' not in str(caught.value), "the whole state is no answer to what was got"
+    assert str(caught.value)[0].isupper() or str(caught.value).startswith("lab")
 
 
 def test_a_run_that_costs_too_much_says_what_it_would_cost():

@@ -24,7 +24,7 @@ from haarflow.runs.style import PALETTE
 
 SCRIPT, STYLE = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
 MODULES = ("births", "camera", "clouds", "controls", "curves", "functions", "look", "main")
-MODULES += ("points", "records", "scene", "socket", "takeaway", "wire")
+MODULES += ("points", "records", "scene", "socket", "svg", "takeaway", "wire")
 FILES = {"/lab.css": ("lab.css", STYLE)} | {f"/{name}.js": (f"{name}.js", SCRIPT) for name in MODULES}
 SECONDS = 15.0  # that a body may take to arrive
 UPLOADS = 64_000_000  # bytes of all uploaded data

@@ -152,10 +152,20 @@ def scene(run: LabRun, axes: Axes) -> dict[str, Any]:
         "teacher": points,
         "matrix": axes.matrix.tolist(),
         "p": run.problem.action.dim,
+        "unseen": _unseen(run, axes).tolist(),
+        "coordinates": [_called(run.state, i, run.problem.unit) for i in range(run.problem.action.dim)],
         "jumps": jumping(run.pieces),
         "well": run.state.task == "well" and run.state.axes == "coordinates" and len(axes.names) == 2,
         "inputs": None if run.problem.unit is None else run.problem.unit.inputs,
     }
+
+
+def _unseen(run: LabRun, axes: Axes) -> Float[np.ndarray, "p"]:
+    """What an atom has beyond the axes where it is drawn by mouse: outputs of one, or it would say nothing."""
+    rest = np.zeros(run.problem.action.dim)
+    if run.problem.unit is not None and run.state.unit in ("Perceptron", "Bump"):
+        rest[: run.problem.unit.outputs] = 1.0
+    return rest - axes.matrix @ (axes.matrix.T @ rest)
 
 
 def jumping(pieces: Any) -> bool:

@@ -5,7 +5,7 @@ The page's form, the link, the TOML file, the command and the Python script are 
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from haarflow.errors import Refusal
 from haarflow.lab.group_words import group_of
@@ -119,29 +119,45 @@ class LabState(BaseModel):
     log_curves: bool = control(LOOKS, "view", "logarithmic curves", default=True)
     preset: str = Field(default="", max_length=40, pattern=r"^[a-z0-9-]*$", title="lesson")
 
-    @model_validator(mode="after")
-    def _fits(self) -> "LabState":
-        """What one field says, the others can bear; the sentences are the lab's own."""
+    def fitting(self) -> "LabState":
+        """This state, if what one field says can be borne by the others; or a refusal."""
         words = group_of(self.group)
-        d, order = words.rep.dim, words.group.order
+        d, order, learns = words.rep.dim, words.group.order, self.task == "learn"
         if d > DIMENSION or order > ORDER:
-            raise Refusal(f"a group acts on R^{DIMENSION} at most with {ORDER} elements at most; got {order} on R^{d}")
-        if self.task == "learn" and self.data == "mixture" and (d != 1 or self.unit != "Bump" or self.outputs_move):
-            raise Refusal("the mixture lives on the line; write group Signs(1), unit Bump and outputs that stay")
-        if self.task == "learn" and self.data == "upload" and not self.upload:
-            raise Refusal("uploaded data must be given first; choose a file")
-        if self.task != "learn" and self.growth == "re-injection":
-            raise Refusal("re-injection is for units with outputs; choose the task learn")
+            raise Refusal(
+                f"A group of the lab acts on R^{DIMENSION} at most, with {ORDER} elements at most; got {order} on "
+                f"R^{d}. Write a smaller group."
+            )
+        if learns and self.data == "mixture" and (d != 1 or self.unit != "Bump" or self.outputs_move):
+            raise Refusal(
+                f"The mixture lives on the line; got the unit {self.unit} on R^{d}. "
+                "Write group Signs(1), unit Bump and outputs that stay."
+            )
+        if learns and self.data == "upload" and not self.upload:
+            raise Refusal("Uploaded data must be given first; got none. Choose a file.")
+        if not learns and self.growth == "re-injection":
+            raise Refusal(
+                f"Re-injection is for units with outputs; got the task {self.task}. "
+                "Choose another growth, or the task learn."
+            )
         if self.growth == "re-injection" and self.unit not in ("Bump", "Perceptron"):
-            raise Refusal("re-injected particles begin without output; choose the unit Bump or Perceptron")
-        if self.unit == "Quadratic" and self.task == "learn" and (self.outputs_move or self.outputs != 1):
-            raise Refusal("a Quadratic unit has one output, which stays")
-        if self.data == "teacher" and self.task == "learn" and self.batch == 0:
-            raise Refusal("a teacher's data are drawn batch by batch; write a batch of 1 or more")
+            raise Refusal(
+                f"Re-injected particles begin without output; got the unit {self.unit}. "
+                "Choose the unit Bump or Perceptron."
+            )
+        if self.unit == "Quadratic" and learns and (self.outputs_move or self.outputs != 1):
+            got = "one that moves" if self.outputs_move else self.outputs
+            raise Refusal(
+                f"A Quadratic unit has one output, which stays; got {got}. "
+                "Write one output, which the group does not move."
+            )
+        if self.data == "teacher" and learns and self.batch == 0:
+            raise Refusal("A teacher's data are drawn batch by batch; got a batch of 0. Write a batch of 1 or more.")
         if len(set(self.schemes)) < len(self.schemes):
-            raise Refusal("each scheme is shown once")
-        if [change.step for change in self.changes] != sorted({change.step for change in self.changes}):
-            raise Refusal("changes are in the order of their steps, one for each step")
+            raise Refusal(f"Each scheme is shown once; got {', '.join(self.schemes)}. Write each of them once.")
+        steps = [change.step for change in self.changes]
+        if steps != sorted(set(steps)):
+            raise Refusal(f"Changes are in the order of their steps, one for each step; got {steps[:9]}. Sort them.")
         return self
 
     def at(self, step: int) -> "LabState":
@@ -167,7 +183,7 @@ def validated(values: Any) -> LabState:
     """The state with these values, or one sentence that says what is wrong with them."""
     if not isinstance(values, dict):
         raise Refusal(f"A state of the lab is a table of settings; got {type(values).__name__}.")
-    return checked(LabState, values)
+    return checked(LabState, values).fitting()
 
 
 class Cost(BaseModel):

@@ -23,7 +23,7 @@ class Layer {
 
 export class Pane {
   constructor(name, camera, handlers = {}) {
-    Object.assign(this, { name, camera, handlers, frame: null, marks: [] });
+    Object.assign(this, { name, camera, handlers, order: handlers.order ?? 0, frame: null, marks: [] });
     this.below = new Layer("under", below, { "aria-hidden": "true" });
     this.above = new Layer("over", above, { tabindex: "0", role: "img", "aria-label": `cloud of ${name}` });
     this.under = this.below.canvas;
@@ -101,7 +101,7 @@ export class Pane {
   draw() {
     if (!this.frame) return;
     this.below.draw(this.camera);
-    this.drawer.draw(this.name, this.frame, this.camera);
+    this.drawer.draw([this.name, this.order], this.frame, this.camera);
     this.above.draw(this.camera, this.marks);
     if (this.page) this.drawWhole();
   }

@@ -1,9 +1,18 @@
 // The form, made from the library's own schema: what slides, what begins the run again, and what compiles.
-import { element, short } from "./look.js";
+import { element, nice, short } from "./look.js";
 
 const GROUPS = { task: "Task", symmetry: "Symmetry", model: "Model", data: "Data and teacher", start: "Start", motion: "Motion", run: "Run", view: "View" };
 const MARKS = { slides: ["", "changes at once, without compiling"], restarts: ["↻", "begins the run again, without compiling"], recompiles: ["⚙", "compiles a program (seconds) and begins the run again"], looks: ["", "changes the look alone"] };
 const KNOWN = ["Cyclic(2)", "Cyclic(3)", "Cyclic(4)", "PlanarRotations(3)", "PlanarRotations(4)", "Dihedral(3)", "Dihedral(4)", "Symmetric(2)", "Symmetric(3)", "Symmetric(4)", "Alternating(4)", "Signs(1)", "Signs(2)", "Signs(3)", "Hyperoctahedral(2)", "Icosahedral", "Trivial(2)", "Cyclic(2) x Signs(1)", "Permutations (0 1 2), (0 1)", "Matrices [[0,-1],[1,0]]", "shifts of 4 columns", "flips of 2x2 images"];
+
+const COORDINATES = ["first", "second", "third"];
+// What acts only beside another choice.
+const BESIDE = {
+  first: (now) => now.axes === "coordinates", second: (now) => now.axes === "coordinates", third: (now) => now.axes === "coordinates" && now.dimensions === 3,
+  rate: (now) => now.growth !== "none", outputs: (now) => !now.outputs_move && now.data !== "upload", exact: (now) => now.schemes.includes("DA"),
+  teacher: (now) => now.data === "teacher", teacher_atoms: (now) => now.data === "teacher" && !now.teacher_points?.length, teacher_seed: (now) => now.data === "teacher" && !now.teacher_points?.length,
+  input_scale: (now) => now.data === "teacher", label_noise: (now) => now.data === "teacher", batch: (now) => now.data !== "mixture",
+};
 
 export class Controls {
   constructor(home, facts, handlers) {
@@ -49,6 +58,10 @@ export class Controls {
       const write = (value) => boxes.forEach(([box, label]) => { box.checked = value.includes(box.value); label.hidden = this.state.task === "well" && ["DA", "FA"].includes(box.value); }); // a well has no data
       return { input, read: () => boxes.filter(([box]) => box.checked).map(([box]) => box.value), write };
     }
+    if (COORDINATES.includes(name)) {
+      const input = element("select", { onchange: changed }), options = (names) => names.map((text, value) => element("option", { value, text: nice(text) }));
+      return { input, read: () => Number(input.value), write: (value) => { const names = this.names ?? []; input.replaceChildren(...options(names)); if (names.length) input.value = value % names.length; } };
+    }
     if (rule.enum) {
       const input = element("select", { onchange: changed }, ...rule.enum.map((value) => element("option", { value, text: value })));
       return { input, read: () => rule.enum[input.selectedIndex], write: (value) => { input.value = value; } };
@@ -93,7 +106,7 @@ export class Controls {
   teacherRow() {
     this.drawing = element("input", { type: "checkbox", id: "draw-teacher" });
     const clear = element("button", { type: "button", text: "clear", onclick: () => this.set({ teacher_points: [] }) });
-    return element("label", { class: "control draw", title: "click in a pane (two dimensions) to put an atom of the teacher there" }, element("span", { class: "names" }, element("span", { class: "label", text: "draw the teacher by mouse" }), element("span", { class: "mark", text: "⚙" })), element("span", {}, this.drawing, " ", clear));
+    return this.drawn = element("label", { class: "control draw", title: "click in a pane (two dimensions) to put an atom of the teacher there" }, element("span", { class: "names" }, element("span", { class: "label", text: "draw the teacher by mouse" }), element("span", { class: "mark", text: "⚙" })), element("span", {}, this.drawing, " ", clear));
   }
 
   uploadRow() {
@@ -116,11 +129,13 @@ export class Controls {
     return element("div", { class: "control" }, element("label", { for: "upload", class: "label", text: "own data" }), file, this.told);
   }
 
-  // The state of the server; only the form is changed by it.
-  take(state) {
+  // The state of the server, and the names of the particles' coordinates; only the form is changed by it.
+  take(state, names = this.names) {
+    this.names = names;
     this.state = { ...this.facts.usual, ...state };
     for (const [name, row] of this.rows) row.write(this.state[name]);
     for (const [name, row] of this.rows) row.element.hidden = !this.acts(name);
+    this.drawn.hidden = !this.acts("teacher");
     for (const change of this.state.changes ?? []) for (const [name, value] of Object.entries(change)) if (name !== "step") this.rows.get(name)?.write(value);
   }
 
@@ -151,5 +166,5 @@ export class Controls {
     for (const section of this.home.querySelectorAll("details")) section.hidden = groups.includes(section.dataset.group) || !acting.includes(section.dataset.group);
   }
 
-  acts(name) { return this.facts.tasks[name].includes(this.state.task); }
+  acts(name) { return this.facts.tasks[name].includes(this.state.task) && (BESIDE[name]?.(this.state) ?? true); }
 }

@@ -1,5 +1,5 @@
 // Curves over time: one small chart for each quantity, one line for each scheme.
-import { brief, brush, colour, dark, element, paint, short, sized, ticks } from "./look.js";
+import { apart, brief, brush, colour, dark, element, paint, short, sized, ticks } from "./look.js";
 
 const WORDS = {
   risk: "risk", asymmetry: "asymmetry |f − Qf|", "distance to SI": "distance to SI (W₂ to Eᴳ)", "distance to WI": "distance to WI (MMD to μᴳ)",
@@ -98,19 +98,20 @@ export class Curves {
     if (y1 - y0 < 1e-9 * Math.max(1, Math.abs(y1))) { y0 -= 0.5; y1 += 0.5; }
     const pad = 0.06 * (y1 - y0);
     y0 -= pad; y1 += pad;
-    const t0 = this.times[0], t1 = Math.max(this.times.at(-1), t0 + 1e-9), box = { x: left + 40, y: top + 4, w: width - 48, h: height - 22 };
+    const t0 = this.times[0], t1 = Math.max(this.times.at(-1), t0 + 1e-9), box = { x: left + 40, y: top + 8, w: width - 48, h: height - 26 };
     const px = (t) => box.x + (t - t0) / (t1 - t0) * box.w, py = (v) => box.y + box.h - (to(v) - y0) / (y1 - y0) * box.h;
     context.font = "10px system-ui, sans-serif";
     context.lineWidth = 1;
     context.fillStyle = muted;
     context.strokeStyle = grid;
     context.textAlign = "right";
-    for (const t of log ? decades(y0, y1) : ticks(y0, y1, Math.max(2, height / 34))) {
+    const count = Math.max(2, height / 34), few = log ? decades(y0, y1) : ticks(y0, y1, count), marks = few.length < 2 && !log ? ticks(y0, y1, 2 * count) : few, words = apart(marks.map((t) => (log ? 10 ** t : t)));
+    marks.forEach((t, i) => {
       const y = box.y + box.h - (t - y0) / (y1 - y0) * box.h;
-      if (zero && y > py(0) - 11) continue;
+      if (zero && y > py(0) - 11) return;
       context.beginPath(); context.moveTo(box.x, y); context.lineTo(box.x + box.w, y); context.stroke();
-      context.fillText(short(log ? 10 ** t : t), box.x - 4, y + 3);
-    }
+      context.fillText(words[i], box.x - 4, y + 3);
+    });
     if (zero) context.fillText("0", box.x - 4, py(0) + 3);
     context.textAlign = "center";
     for (const t of ticks(t0, t1, Math.max(2, width / 90))) context.fillText(short(t), Math.min(px(t), left + width - 2 - context.measureText(short(t)).width / 2), box.y + box.h + 13);

@@ -30,17 +30,17 @@ export class Functions {
       const what = header.what === "f" ? "f" : "|f − Qf|";
       one.caption.textContent = header.inputs === 1 ? `${what} of each scheme over x${header.sample ? "; rings are the data" : "; dots are the teacher"}` : `${lane}: ${what}`;
       one.range.textContent = header.inputs === 1 ? "" : `${brief(low)} … ${brief(high)}`;
-      one.range.title = "from blue to orange, for all schemes";
+      one.range.title = header.what === "f" ? "from blue to orange, for all schemes" : "from none to orange, for all schemes";
       one.figure.classList.toggle("wide", header.inputs === 1);
       if (header.inputs === 1) this.lines(one.canvas, header, values, low, high);
-      else this.heat(one.canvas, values.subarray(i * size, (i + 1) * size), header.side, low, high);
+      else this.heat(one.canvas, values.subarray(i * size, (i + 1) * size), header.side, header.what === "f" ? low : null, high);
     });
   }
 
   heat(canvas, values, side, low, high) {
     const image = new ImageData(side, side), most = Math.max(Math.abs(low), Math.abs(high), 1e-12);
     for (let row = 0; row < side; row++) for (let k = 0; k < side; k++) {
-      const value = low < 0 ? values[row * side + k] / most : 2 * (values[row * side + k] - low) / Math.max(high - low, 1e-12) - 1;
+      const value = low === null ? values[row * side + k] / Math.max(high, 1e-12) : low < 0 ? values[row * side + k] / most : 2 * (values[row * side + k] - low) / Math.max(high - low, 1e-12) - 1;
       image.data.set([...shade(value), 255], 4 * ((side - 1 - row) * side + k));
     }
     const small = new OffscreenCanvas(side, side);

@@ -91,11 +91,19 @@ export function write(context, text, x, y, fill) {
   context.fillText(text, x, y);
 }
 
-export function short(value) {
+export function short(value, digits = 4) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-3 || size >= 1e5)) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
-  return String(+value.toPrecision(4));
+  return String(+value.toPrecision(digits));
+}
+
+// Numbers beside each other, in as few letters as tell them apart.
+export function apart(values) {
+  for (let digits = 4; digits < 9; digits++) {
+    const words = values.map((value) => short(value, digits));
+    if (new Set(words).size === words.length || digits === 8) return words;
+  }
 }
 
 export const brief = (value) => (Math.abs(value) < 1e-2 && value !== 0 ? value.toExponential(0).replace("e+", "e") : String(+value.toPrecision(2)));

@@ -38,7 +38,7 @@ function layout(lanes) {
   const names = lanes.map((lane) => lane.name);
   for (const [name, pane] of panes) if (!names.includes(name)) { pane.figure.remove(); panes.delete(name); }
   for (const name of names) {
-    if (!panes.has(name)) panes.set(name, new Pane(name, camera, { moved: schedule, clicked: drawTeacher, plain }));
+    if (!panes.has(name)) panes.set(name, new Pane(name, camera, { order: names.indexOf(name), moved: schedule, clicked: drawTeacher, plain }));
     $("panes").append(panes.get(name).figure);
   }
   $("panes").dataset.count = names.length;
@@ -142,7 +142,7 @@ function onOpened(said) {
   const fresh = !opened || said.compiled || said.seconds > 0;
   opened = said;
   lab.opened += 1;
-  controls.take(said.state);
+  controls.take(said.state, said.scene.coordinates);
   camera.scene = said.scene;
   camera.numbers = numbersOf(said.state);
   camera.dimensions = Math.min(said.state.dimensions, said.scene.axes.length) === 3 ? 3 : 2;
@@ -184,8 +184,8 @@ function openFromAddress() {
 
 function drawTeacher([x, y]) {
   if (!controls.drawing.checked || camera.dimensions !== 2 || !opened) return;
-  const { matrix, p } = opened.scene;
-  const atom = Array.from({ length: p }, (_, i) => +(x * (matrix[i][0] ?? 0) + y * (matrix[i][1] ?? 0)).toPrecision(6));
+  const { matrix, p, unseen } = opened.scene;
+  const atom = Array.from({ length: p }, (_, i) => +(unseen[i] + x * (matrix[i][0] ?? 0) + y * (matrix[i][1] ?? 0)).toPrecision(6));
   controls.set({ teacher_points: [...(controls.state.teacher_points ?? []), atom], preset: "" });
 }
 

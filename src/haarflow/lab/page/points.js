@@ -21,7 +21,7 @@ void main() {
   found = vec4(tint * a, a);
 }`;
 const MANY = 4000; // particles, above which squares are counted pixel by pixel instead of circles
-const tint = (name, i) => (i ? colour("fifth") : colour(name)); // of the second player, the fifth colour
+const tint = (lane, i) => (i ? colour("fifth") : colour(...lane)); // of the second player, the fifth colour
 const sizeOf = (n) => Math.max(1.6, Math.min(7, 46 / Math.sqrt(Math.max(n, 1)) + 1.9));
 
 // WebGL2: one buffer for each player, its planes one after another.
@@ -52,7 +52,7 @@ export class Light {
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
   }
 
-  draw(name, { lane, reach }, camera) {
+  draw(named, { lane, reach }, camera) {
     const { gl, canvas, at } = this, { ratio } = sized(canvas);
     gl.viewport(0, 0, canvas.width, canvas.height);
     gl.clearColor(0, 0, 0, 0);
@@ -66,7 +66,7 @@ export class Light {
       this.point(player);
       gl.uniform1f(at.size, sizeOf(player.n) * ratio);
       gl.uniform1f(at.alpha, player.n > 5000 ? 0.4 : 0.75);
-      gl.uniform3fv(at.tint, rgb(tint(name, i)));
+      gl.uniform3fv(at.tint, rgb(tint(named, i)));
       gl.drawArrays(gl.POINTS, 0, player.n);
     });
   }
@@ -87,16 +87,16 @@ export class Light {
 export class Flat {
   constructor(canvas) { this.canvas = canvas; this.context = canvas.getContext("2d", { willReadFrequently: true }); }
 
-  draw(name, { lane, reach }, camera) {
+  draw(named, { lane, reach }, camera) {
     const { canvas, context } = this, { ratio } = sized(canvas), { width, height } = canvas, { to, down } = camera.pixels(reach, width, height);
     context.clearRect(0, 0, width, height);
-    if (lane.players.some((player) => player.n > MANY)) return this.pixels(name, lane, to, down, ratio);
+    if (lane.players.some((player) => player.n > MANY)) return this.pixels(named, lane, to, down, ratio);
     context.globalAlpha = 0.75;
-    lane.players.forEach((player, i) => { context.fillStyle = tint(name, i); circles(context, player, width / 2, height / 2, to, down, sizeOf(player.n) * ratio / 2); });
+    lane.players.forEach((player, i) => { context.fillStyle = tint(named, i); circles(context, player, width / 2, height / 2, to, down, sizeOf(player.n) * ratio / 2); });
     context.globalAlpha = 1;
   }
 
-  pixels(name, lane, to, down, ratio) {
+  pixels(named, lane, to, down, ratio) {
     const { width, height } = this.canvas;
     if (this.image?.width !== width || this.image.height !== height) {
       this.image = this.context.createImageData(width, height);
@@ -107,7 +107,7 @@ export class Flat {
     lane.players.forEach((player, i) => {
       this.counts.fill(0);
       scatter(this.counts, width, height, player, to, down, Math.max(1, Math.round(2 * ratio)));
-      tinted(this.found, this.counts, shades(tint(name, i)));
+      tinted(this.found, this.counts, shades(tint(named, i)));
     });
     this.context.putImageData(this.image, 0, 0);
   }

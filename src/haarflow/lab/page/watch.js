@@ -2,7 +2,7 @@
 import { Camera } from "./camera.js";
 import { Pane } from "./clouds.js";
 import { Curves } from "./curves.js";
-import { element, short, usePalette, whenResized } from "./look.js";
+import { colour, element, short, usePalette, whenResized } from "./look.js";
 import { cloudsOf, decode } from "./wire.js";
 
 function render({ model, el }) {
@@ -24,10 +24,10 @@ function render({ model, el }) {
     const bytes = buffers[0], view = bytes instanceof ArrayBuffer ? bytes : bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
     const frame = decode(view), { header } = frame, lanes = cloudsOf(frame);
     for (const lane of lanes) {
-      if (!panes.has(lane.name)) { panes.set(lane.name, new Pane(lane.name, camera, { moved: redraw })); row.append(panes.get(lane.name).figure); }
+      if (!panes.has(lane.name)) { panes.set(lane.name, new Pane(lane.name, camera, { order: panes.size, moved: redraw })); row.append(panes.get(lane.name).figure); }
     }
     camera.see(header.reach);
-    for (const lane of lanes) { const pane = panes.get(lane.name); pane.title.textContent = `${lane.name || "cloud"} · ${lane.players.map((one) => one.n).join(" + ")} particles`; pane.show(lane, header); }
+    for (const lane of lanes) { const pane = panes.get(lane.name); pane.figure.style.setProperty("--lane", colour(lane.name, pane.order)); pane.title.textContent = `${lane.name || "cloud"} · ${lane.players.map((one) => one.n).join(" + ")} particles`; pane.show(lane, header); }
     curves.add(header.rows, header.first);
     curves.shown = header.step;
     head = header.head;
