@@ -103,7 +103,7 @@ def test_what_has_no_name_is_refused_with_what_to_do(tmp_path):
     class Inner(Perceptron):
         """A unit inside a function."""
 
-    with pytest.raises(Refusal, match="got a .*Inner, which has no name to be found by. Write the class at the top"):
+    with pytest.raises(Refusal, match="got an Inner, which has no name to be found by. Write the class at the top"):
         Fitted(Inner(2), uniform(np.ones((2, 4)))).save(tmp_path / "a.npz")
     assert not list(tmp_path.iterdir())
     with pytest.raises(Refusal, match="goes to a file in a folder that exists; got a folder"):

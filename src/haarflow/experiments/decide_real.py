@@ -63,7 +63,7 @@ class DecideReal(Experiment):
     """
 
     group = "practice"
-    seconds = 400.0
+    seconds = 460.0
     faults = {
         "dealt labels": "labels that have the symmetry are dealt out at random among the rows",
         "kept turn": "where the turn is the label, the label is the digit",

@@ -59,7 +59,7 @@ class InvariantKernel(Estimator):
         from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
         if self.method == "auto" and len(X) <= FEW:
-            penalised = np.array(self._kernel(X, X))
+            penalised = np.array(self._kernel(X, X), order="C")
             penalised.ravel()[:: len(X) + 1] += ridge
             try:
                 return cho_solve(cho_factor(penalised, overwrite_a=True), targets)
@@ -118,7 +118,7 @@ def median_distance(acting: Acting, elements: Action, X: Rows, seed: int) -> flo
 
     def made() -> np.ndarray:
         gaps = np.concatenate([euclidean_distances(some, image)[np.triu_indices(len(some), 1)] for image in images])
-        return np.median(gaps[gaps > 0]) if (gaps > 0).any() else np.ones(())
+        return np.asarray(np.median(gaps[gaps > 0]) if (gaps > 0).any() else 1.0)
 
     return float(held(made, "median distance", some, images))
 
