@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import haarflow as hf
-from haarflow.lab import frames, probes, worker
+from haarflow.lab import frames, lab_run, probes, worker
 from haarflow.lab.lab_run import LabRun, arrays_of, columns_of, finished
 from haarflow.lab.presets import PRESETS, preset
 from haarflow.lab.script import as_command, as_python, as_toml
@@ -186,6 +187,19 @@ def test_rows_that_are_cheap_or_for_which_there_is_time_are_all_measured():
     for _ in range(5):
         slowly.advance()
     assert len(slowly.run.rows) == before + 5
+
+
+def test_what_a_row_costs_is_known_from_a_few_and_is_the_least_of_them(monkeypatch):
+    clock = iter(range(0, 1000, 7))
+    longer = SimpleNamespace(monotonic=lambda: next(clock) ** 2 / 1e6)  # each row than the last
+    monkeypatch.setattr(lab_run, "time", longer)
+    run, costs = LabRun(validated(SMALL)), []
+    for _ in range(7):
+        costs.append(run.row_seconds)
+        run.advance()
+    assert costs[:5] == [0.0] * 5
+    assert costs[5] < costs[6] < costs[5] * 4
+    assert run.row_share > 0
 
 
 def test_a_row_that_was_left_out_is_measured_where_the_run_waits_or_turns():

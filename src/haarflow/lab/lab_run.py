@@ -81,8 +81,8 @@ class LabRun:
 
     @property
     def row_seconds(self) -> float:
-        """What a row costs, measuring alone; zero until it is known."""
-        return min(self._measured, default=0.0)
+        """What a row costs, measuring alone; zero until it is known from a few: one may be slow by chance."""
+        return min(self._measured) if len(self._measured) == LOOKED else 0.0
 
     @property
     def row_share(self) -> float:
