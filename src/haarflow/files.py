@@ -4,7 +4,8 @@ import contextlib
 import os
 import platform
 import re
-import tempfile
+import secrets
+import shutil
 import time
 import zlib
 from pathlib import Path
@@ -40,15 +41,17 @@ def _problem(place: Path) -> str:
 def write_whole(path: Path, content: bytes):
     """Put the content at the path in one move: readers see the old file or the new one, never a part."""
     tidy_leftovers(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{_machine()}-{os.getpid()}-")
+    temporary = path.with_name(f".{path.name}.{_machine()}-{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:  # may be read as any new file: those of tempfile are private
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copymode(path, temporary)
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

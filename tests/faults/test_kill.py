@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -147,6 +148,16 @@ def test_what_a_live_writer_has_begun_is_left_alone(tmp_path):
     assert young.exists()
     assert other.exists()
     assert path.read_bytes() == b"whole again"
+
+
+def test_a_written_file_is_read_by_whom_any_new_file_is(tmp_path):
+    usual, ours = tmp_path / "usual", tmp_path / "ours"
+    usual.write_text("")
+    write_whole(ours, b"1")
+    assert ours.stat().st_mode == usual.stat().st_mode
+    ours.chmod(0o640)
+    write_whole(ours, b"2")
+    assert stat.S_IMODE(ours.stat().st_mode) == 0o640
 
 
 def _alive(pid):
