@@ -207,7 +207,7 @@ def _perceptron(x, y, rep, seed, learned):
 
 
 def _cnn(x, y, rep, seed, learned):
-    import torch
+    import torch  # pyright: ignore[reportMissingImports]
 
     torch.manual_seed(seed)
     layers = [torch.nn.Conv2d(1, 4, 3, stride=2, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(4, 8, 3, padding=1)]

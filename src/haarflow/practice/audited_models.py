@@ -94,7 +94,7 @@ def _of_estimator(estimator: Any, method: Method) -> Callable:
 
 def _of_module(module: Any, x, shape) -> Function:
     """A module of PyTorch: tensors in and out by DLPack, without gradients, in the precision of its parameters."""
-    import torch
+    import torch  # pyright: ignore[reportMissingImports]
 
     inside = [type(part).__name__ for part in module.modules() if part.training]
     if inside:
