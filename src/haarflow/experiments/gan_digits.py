@@ -164,11 +164,11 @@ class GanDigits(Experiment):
             axis.set(xscale="log", xlabel="share of the images", ylabel=label)
             axis.set_xticks(self.shares, [f"{share:g}" for share in self.shares])
             axis.set_xlim(min(self.shares) / 1.6, max(self.shares) * 1.6)
-            axis.minorticks_off()
             if name == "distance":
                 axis.set_yscale("log")
-                axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
                 axis.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axis.minorticks_off()
         axes[0].legend(fontsize=7)
 
     @panel(
