@@ -1,6 +1,6 @@
 """Right calls of what one watches."""
 
-from bend import FINE, cloud, count, key, number, one_of, rep, thing
+from bend import FINE, cloud, count, function, key, number, one_of, rep, thing
 from entry import Entry
 
 _PROBES = one_of("{'size': lambda c: c.second_moment()}", "3.0", "[square]", "square", "{'size': 3.0}", optional=True)
@@ -18,6 +18,9 @@ ENTRIES = [
             "steps": count("2", least=0, huge=FINE),
             "every": count("1", huge=FINE),
             "probes": _PROBES,
+            "schedule": function(
+                "lambda t: jnp.ones_like(t) / 2", "lambda t: 'three'", "lambda t: None", "lambda t: jnp.ones(3)"
+            ),
             "rep": rep("action", shared=False, optional=True),
             "dimensions": count("2", most=3),
         },
