@@ -42,13 +42,11 @@ def rehearsal(rehearse):
     return rehearse(Clt, KEY, **SMALL)
 
 
-@pytest.mark.slow
 def test_the_claims_hold_and_the_record_draws_itself(rehearsal):
     assert not rehearsal.lost()
     assert rehearsal.shown()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", SEEN)
 def test_a_planted_mistake_is_seen(fault, rehearsal):
     lost = rehearsal.lost(fault, () if fault == "start level" else ("quadratic",))

@@ -42,7 +42,6 @@ def test_mmd_gain_holds_and_sees_what_is_planted(rehearse):
     assert rehearsal.shown()
 
 
-@pytest.mark.slow
 def test_alpha_gain_holds_and_sees_what_is_planted(rehearse):
     rehearsal = rehearse(AlphaGain, KEY, runs=10, sizes=(10, 20), draws=1)
     assert not any("1e-08" in claim for claim in rehearsal.lost())

@@ -19,13 +19,11 @@ def made(rehearse):
         yield rehearse(Groups, KEY, **SMALL)
 
 
-@pytest.mark.slow
 def test_the_claims_hold_and_draw_themselves(made):
     assert not made.lost()
     assert made.shown()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "part", "seen"),
     [

@@ -1,14 +1,12 @@
 """Two clouds come to make every mode, and the faults are seen."""
 
 import jax
-import pytest
 
 from haarflow.experiments.mixture_gan import MODES, MixtureGan
 
 KEY = jax.random.key(2)
 
 
-@pytest.mark.slow
 def test_the_claims_hold_and_see_what_is_planted(rehearse):
     rehearsal = rehearse(MixtureGan, KEY, runs=1, horizon=300.0)
     assert not rehearsal.lost()

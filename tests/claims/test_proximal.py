@@ -17,7 +17,6 @@ def test_the_closed_form_is_of_first_order_and_rests_at_its_fixed_point(fault, r
     assert found["rise"] < 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["none", "double speed"])
 def test_the_claims_hold_and_see_what_is_planted(fault, rehearse):
     rehearsal = rehearse(Proximal, KEY, steps=(8, 16, 32), quantiles=32, cells=200, atoms=10, fault=fault)

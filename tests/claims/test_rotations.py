@@ -15,13 +15,11 @@ def made(rehearse):
     return rehearse(Rotations, KEY, **SMALL)
 
 
-@pytest.mark.slow
 def test_the_claims_hold_and_draw_themselves(made):
     assert not made.lost()
     assert made.shown()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "seen"),
     [

@@ -21,7 +21,6 @@ def test_a_gap_computed_anew_is_small(fault, right):
     assert found["neurons"] <= 9
 
 
-@pytest.mark.slow
 def test_the_claims_hold_and_see_what_is_planted(rehearse):
     rehearsal = rehearse(SparseRelu, KEY, **SMALL)
     assert not rehearsal.lost()
