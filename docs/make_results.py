@@ -24,8 +24,8 @@ HEAD = """# Results
 Every claim of every experiment with the bound that was stated before the run, and the number that was measured: in
 quick mode (`haarflow reproduce --quick`) and, where it was run, with the published parameters (`haarflow reproduce
 --full`). A claim that does not hold is **bold** and keeps its number and its bound; what is known of its cause is said
-below the table. Times are what workers took by the clock, so they are longer where a machine did other work beside. This
-page is made by `docs/make_results.py` from the records.
+below the table. Times are what workers took by the clock, so they are longer where a machine did other work beside.
+This page is made by `docs/make_results.py` from the records.
 """
 
 Entry = dict[str, Any]  # what one record says, as it stands in results.json
